@@ -1,0 +1,1 @@
+"""Fairlead: a cluster scheduler."""
