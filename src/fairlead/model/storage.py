@@ -8,8 +8,12 @@ keeps the same promises:
   When that key is another's, or gone, the answer is Deposed and nothing was written.
 - Commit is also conditional on the head of the log: it writes segment n only over head n - 1. Repeating the
   same Commit after an Unanswered cannot apply twice: when head is n already, by our own hand, it is Committed.
-- Unanswered means unknown: it may have been written, or not, or may still be written later.
+  Any other head under a leader key that is ours is a bug of the caller: WrongHead is raised.
+- Unanswered means unknown: it may have been written, or not, or may still be written later. Once the same op,
+  or another of its kind, was answered, an older attempt can no longer take effect: a late Put never undoes a
+  newer one.
 - What was answered Committed or Done is durable.
+- A Campaign gives up whatever lead this store object still held, so each Elected has a term of its own.
 
 Deliberately absent: a watch, a transaction of the caller's own, a key per instance.
 """
@@ -17,6 +21,13 @@ Deliberately absent: a watch, a transaction of the caller's own, a key per insta
 from __future__ import annotations
 
 from msgspec import Struct
+
+LARGEST_WRITE = 1 << 20
+"""Bytes of one segment, or of all keys and values of one Put: etcd refuses requests above 1.5 MiB."""
+
+
+class WrongHead(Exception):
+    """A Commit by the rightful leader that does not follow the head of the log: the caller has a bug."""
 
 
 class Fence(Struct, frozen=True, gc=False, order=True):
@@ -100,11 +111,15 @@ class Done(Struct, frozen=True, gc=False, tag=True):
 
 
 class Deposed(Struct, frozen=True, gc=False, tag=True):
-    """Answer to anything but Campaign and Load: the lead is another's, or nobody's; nothing was written."""
+    """Answer to anything but Campaign and Load: the lead is another's, or nobody's; this try wrote nothing."""
 
 
 class Unanswered(Struct, frozen=True, gc=False, tag=True):
-    """The store did not answer in time, or the answer was lost: the op may have taken effect or not."""
+    """The store did not answer in time, or the answer was lost: the op may have taken effect or not.
+
+    `why` is for people, but for one word: `nospace` says that the store refuses to grow. Then nothing was
+    written, Trim, Renew, Resign and Load go on, and the same op may be repeated when there is room again.
+    """
 
     why: str = ""
 
@@ -113,3 +128,14 @@ LogOp = Load | Put | Commit | Trim
 LeaseOp = Campaign | Renew | Resign
 Op = LogOp | LeaseOp
 Answer = Elected | Follower | Renewed | Loaded | Committed | Done | Deposed | Unanswered
+
+
+def check_size(op: Op) -> None:
+    """Every store refuses the same sizes, so that a simulated run meets the limit before a real one does."""
+    size = 0
+    if isinstance(op, Commit):
+        size = len(op.segment)
+    elif isinstance(op, Put):
+        size = sum(len(key.encode()) + len(value or b"") for key, value in op.values.items())
+    if size > LARGEST_WRITE:
+        raise ValueError(f"a write of {size} bytes is above the limit of {LARGEST_WRITE}")
