@@ -42,6 +42,13 @@ class Welcome(Struct, frozen=True, gc=False):
     refusal: str = ""
 
 
+class Servers(Struct, frozen=True, gc=False):
+    """Where control may be dialled, and where output may be sent; sent after `Welcome` and on change."""
+
+    control: list[str]
+    output: list[str]
+
+
 class Start(Struct, frozen=True, gc=False):
     """Run these; `spec` names a body sent before in `Specs`, `lease_ms` is 0 unless exclusive."""
 
@@ -185,10 +192,8 @@ class Leaving(Struct, frozen=True, gc=False):
     back_within_ms: int
 
 
-Order = Welcome | Start | Stop | Retract | Ack | AskReport | Specs | Beat | Moved
-Word = (
-    Hello | Report | Reported | Refused | Stages | Ended | OutputDone | Retracted | Load | Leaving
-)
+Order = Welcome | Servers | Start | Stop | Retract | Ack | AskReport | Specs | Beat | Moved
+Word = Hello | Report | Reported | Refused | Stages | Ended | OutputDone | Retracted | Load | Leaving
 
 
 class Frame(Struct, frozen=True, gc=False):

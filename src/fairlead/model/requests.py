@@ -102,23 +102,19 @@ class WantAgent(Struct, frozen=True, gc=False, tag="agent"):
 
 
 class Follow(Struct, frozen=True, gc=False, tag="follow"):
-    """Tell me every segment from this one on, as it becomes durable; -1: from now."""
+    """Tell me every segment from this one on, as it becomes durable; -1: from now.
+
+    A front says here where its own server can be reached, for agents to know: its control's address and the
+    address where it takes output.
+    """
 
     since: int
+    control: str = ""
+    output: str = ""
 
 
 Request = (
-    Submit
-    | Cancel
-    | Look
-    | Explain
-    | History
-    | AddToken
-    | RevokeToken
-    | Admit
-    | Check
-    | WantAgent
-    | Follow
+    Submit | Cancel | Look | Explain | History | AddToken | RevokeToken | Admit | Check | WantAgent | Follow
 )
 
 
