@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 from msgspec import Struct
+
+# As much of somebody's own words as fits into a line about them.
+LONGEST_QUOTE = 60
 
 
 class Problem(Struct, frozen=True, gc=False, tag="problem"):
@@ -30,3 +36,25 @@ def render(problem: Problem) -> str:
     if problem.fix:
         lines.append(f"  fix: {problem.fix}")
     return "\n".join(lines)
+
+
+def quote(value: object) -> str:
+    """Somebody's own words inside a message: short, one line, nothing that moves a terminal's cursor."""
+    if value is None or isinstance(value, bool):
+        return {None: "nothing", True: "`true`", False: "`false`"}[value]
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, int) and abs(value) >= 1 << 64:
+        return "a number of more than 64 bits"
+    text = str(value)
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text[: LONGEST_QUOTE + 1])
+    return f"`{shown[: LONGEST_QUOTE - 1]}…`" if len(shown) > LONGEST_QUOTE else f"`{shown}`"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was most likely meant; None when nothing is near."""
+    by_small = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(word[:LONGEST_QUOTE].lower(), list(by_small), n=1, cutoff=0.6)
+    return by_small[found[0]] if found else None
