@@ -1,0 +1,28 @@
+"""What holds for every test: where a skip hides a missing part, it is a failure.
+
+A machine of CI says `CI=true`; there everything that a test needs has been installed before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = yield
+    if report.skipped and os.environ.get("CI") == "true":
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped: in CI nothing may be missing ({report.longrepr})"
+    return report
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the contexts of the person who runs it."""
+    monkeypatch.setenv("FAIRLEAD_HOME", str(tmp_path_factory.mktemp("home")))
+    for name in ("FAIRLEAD_CONTEXT", "FAIRLEAD_API", "FAIRLEAD_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
