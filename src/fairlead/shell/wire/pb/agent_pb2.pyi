@@ -321,5 +321,5 @@ class OutputDown(_message.Message):
     term: _containers.RepeatedScalarFieldContainer[int]
     stream: _containers.RepeatedScalarFieldContainer[int]
     offset: _containers.RepeatedScalarFieldContainer[int]
-    credit: int
-    def __init__(self, job: _Optional[_Iterable[int]] = ..., index: _Optional[_Iterable[int]] = ..., attempt: _Optional[_Iterable[int]] = ..., term: _Optional[_Iterable[int]] = ..., stream: _Optional[_Iterable[int]] = ..., offset: _Optional[_Iterable[int]] = ..., credit: _Optional[int] = ...) -> None: ...
+    credit: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, job: _Optional[_Iterable[int]] = ..., index: _Optional[_Iterable[int]] = ..., attempt: _Optional[_Iterable[int]] = ..., term: _Optional[_Iterable[int]] = ..., stream: _Optional[_Iterable[int]] = ..., offset: _Optional[_Iterable[int]] = ..., credit: _Optional[_Iterable[int]] = ...) -> None: ...

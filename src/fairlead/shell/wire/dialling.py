@@ -1,0 +1,106 @@
+"""The dialling end of one stream to a server, and what a failed call means."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+from grpc import aio
+
+from fairlead.model.errors import Problem
+from fairlead.shell.wire.outbox import LARGEST_PIECE, Outbox
+
+CODES = {
+    grpc.StatusCode.UNAVAILABLE: ("unreachable", "the server does not answer", True),
+    grpc.StatusCode.DEADLINE_EXCEEDED: ("unreachable", "the server does not answer", True),
+    grpc.StatusCode.PERMISSION_DENIED: ("not_admitted", "the server does not admit this certificate", False),
+    grpc.StatusCode.UNAUTHENTICATED: ("not_admitted", "the server does not admit this certificate", False),
+    grpc.StatusCode.INVALID_ARGUMENT: ("malformed_frame", "the server could not read what was sent", False),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: ("too_slow", "the server cut a stream over its limit", True),
+    grpc.StatusCode.UNIMPLEMENTED: ("wrong_port", "the server has no such service on this port", False),
+}
+
+
+def refusal(code: grpc.StatusCode, details: str, address: str) -> Problem:
+    """What became of a call that ended with this status."""
+    word, message, retryable = CODES.get(code, ("line_cut", "the connection ended", True))
+    return Problem(word, f"{address}: {message}", why=details, retryable=retryable)
+
+
+class Dialled:
+    """One open stream to a server. Make it with `dial`."""
+
+    def __init__(self, address: str, channel: aio.Channel, method: str) -> None:
+        self._channel = channel
+        self._call = channel.stream_stream(method, None, None)(None)
+        self.address = address
+        self.outbox = Outbox(self._call.write)
+
+    async def read(self) -> bytes | Problem:
+        """The next message, or why there will be none."""
+        try:
+            message = await self._call.read()
+            if isinstance(message, bytes):
+                return message
+            code, details = await self._call.code(), await self._call.details()
+        except aio.AioRpcError as error:
+            code, details = error.code(), error.details() or ""
+        except asyncio.CancelledError:
+            # gRPC raises this also for a call that was cancelled here; only then is it no wish to stop us.
+            task = asyncio.current_task()
+            if not self._call.cancelled() or (task is not None and task.cancelling()):
+                raise
+            code, details = grpc.StatusCode.CANCELLED, "hung up here"
+        return refusal(code, details, self.address)
+
+    async def opened(self) -> None:
+        """Wait until the server has accepted the call; AioRpcError when it does not."""
+        await self._call.wait_for_connection()
+
+    def cancel(self) -> None:
+        """End the stream; whoever reads it learns so."""
+        self._call.cancel()
+
+    async def close(self) -> None:
+        """End the stream and its connection."""
+        self._call.cancel()
+        await self.outbox.stop()
+        await self._channel.close(None)
+
+
+async def dial(
+    address: str,
+    method: str,
+    credentials: grpc.ChannelCredentials,
+    *,
+    name: str = "",
+    ping_ms: int = 0,
+    timeout_s: float = 10.0,
+) -> Dialled | Problem:
+    """Open a stream to `address`. `name` is what the server's certificate must say, the host when empty."""
+    options: list[tuple[str, str | int]] = [
+        ("grpc.max_receive_message_length", LARGEST_PIECE),
+        ("grpc.max_send_message_length", LARGEST_PIECE),
+        # A connection of its own: it is closed with the stream, and no other stream delays it.
+        ("grpc.use_local_subchannel_pool", 1),
+        # Servers of a cluster are dialled directly, whatever the environment says of web proxies.
+        ("grpc.enable_http_proxy", 0),
+    ]
+    if name:
+        options.append(("grpc.ssl_target_name_override", name))
+    if ping_ms:
+        options += [("grpc.keepalive_time_ms", ping_ms), ("grpc.keepalive_timeout_ms", ping_ms)]
+    dialled = Dialled(address, aio.secure_channel(address, credentials, options), method)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await dialled.opened()
+    except aio.AioRpcError as error:
+        await dialled.close()
+        return refusal(error.code(), error.details() or "", address)
+    except TimeoutError:
+        await dialled.close()
+        return refusal(grpc.StatusCode.DEADLINE_EXCEEDED, f"no answer in {timeout_s:g} s", address)
+    except asyncio.CancelledError:
+        await dialled.close()
+        raise
+    return dialled
