@@ -1,0 +1,148 @@
+"""Takes blocks of output from agents: checked, readable at once, stored, and only then acknowledged.
+
+One put is in flight; the next takes whatever arrived meanwhile, up to 4 MiB in one object. While the store is
+down the same put is repeated and nothing is acknowledged: agents run out of credit and keep what they have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+
+from msgspec import Struct
+
+from fairlead.model import blob_keys
+from fairlead.model.blocks import END, Expand, Refusal, parse
+from fairlead.model.errors import Problem
+from fairlead.model.intake import Acked, Ledger
+
+from .link import Blobs
+from .logs import Block, Logs
+
+log = logging.getLogger(__name__)
+
+OBJECT_BYTES = 4 << 20
+# What may wait for the store before connections are read no further.
+WAITING_BYTES = 64 << 20
+RETRY_FIRST_S = 0.2
+RETRY_LAST_S = 5.0
+
+
+class Waiting(Struct, gc=False):
+    """A block that is not stored yet, and who waits for it."""
+
+    ledger: Ledger
+    block: Block
+    data: bytes
+    done: asyncio.Future[Acked]
+
+
+class Intake:
+    """The way of blocks from agents to the store."""
+
+    def __init__(self, boot: str, blobs: Blobs, logs: Logs, expand: Expand) -> None:
+        self._boot = boot
+        self._blobs = blobs
+        self._logs = logs
+        self._expand = expand
+        self._ledgers: dict[int, Ledger] = {}
+        self._queue: deque[Waiting] = deque()
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._thread = ThreadPoolExecutor(1, "output")
+        self._objects = 0
+        self.waiting_bytes = 0
+        self.taken_bytes = 0
+        self.stored_bytes = 0
+        self.retries = 0
+
+    async def take(self, agent: int, block: bytes) -> Acked | Problem:
+        """Up to where the block's streams are stored, answered once the block is; or why it is none."""
+        sealed = parse(block, self._expand)
+        if isinstance(sealed, Refusal) or sealed.size != len(block):
+            flaw = sealed.flaw.value if isinstance(sealed, Refusal) else "more bytes follow it"
+            log.warning("agent %d sent %d bytes that are no block: %s", agent, len(block), flaw)
+            return Problem("bad_block", "the bytes are no block", why=flaw, retryable=True)
+        ledger = self._ledgers.setdefault(agent, Ledger())
+        held = self._logs.hold(sealed, block)
+        for row in range(len(held.job)):
+            ledger.heard(held.stream_of(row), held.offset[row])
+        waiting = Waiting(ledger, held, block, asyncio.get_running_loop().create_future())
+        self._queue.append(waiting)
+        self.waiting_bytes += len(block)
+        self.taken_bytes += len(block)
+        if self.waiting_bytes >= WAITING_BYTES:
+            self._room.clear()
+        self._arrived.set()
+        return await waiting.done
+
+    async def room(self) -> None:
+        """Wait until more blocks may come; to be asked before the next read of a connection."""
+        await self._room.wait()
+
+    def drop(self, agent: int) -> None:
+        """The agent's connection is over: what it sends on the next one stands for itself."""
+        self._ledgers.pop(agent, None)
+
+    async def run(self) -> None:
+        """Store what arrives; runs until cancelled, and may be run again."""
+        while True:
+            await self._arrived.wait()
+            batch = self._next_batch()
+            key = blob_keys.fresh(self._boot, self._objects)
+            try:
+                await self._put(key, b"".join(waiting.data for waiting in batch))
+            except asyncio.CancelledError:
+                self._queue.extendleft(reversed(batch))
+                raise
+            self._objects += 1
+            self._settle(key, batch)
+
+    def close(self) -> None:
+        """No more puts; whoever still waits is told nothing, and sends again elsewhere."""
+        self._thread.shutdown(wait=True)
+        for waiting in self._queue:
+            waiting.done.cancel()
+
+    def _next_batch(self) -> list[Waiting]:
+        batch = [self._queue.popleft()]
+        size = len(batch[0].data)
+        while self._queue and size + len(self._queue[0].data) <= OBJECT_BYTES:
+            batch.append(self._queue.popleft())
+            size += len(batch[-1].data)
+        if not self._queue:
+            self._arrived.clear()
+        return batch
+
+    async def _put(self, key: str, data: bytes) -> None:
+        """Until it is stored. A put that failed may have been done, so the same one is repeated."""
+        pause = RETRY_FIRST_S
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await loop.run_in_executor(self._thread, self._blobs.put, key, data)
+            except OSError as fault:
+                self.retries += 1
+                log.warning("output is not stored, agents keep it: %s", fault)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, RETRY_LAST_S)
+            else:
+                return
+
+    def _settle(self, key: str, batch: list[Waiting]) -> None:
+        self._logs.stored(key, [waiting.block for waiting in batch])
+        for waiting in batch:
+            self.waiting_bytes -= len(waiting.data)
+            self.stored_bytes += len(waiting.data)
+            block, ledger = waiting.block, waiting.ledger
+            streams = [block.stream_of(row) for row in range(len(block.job))]
+            for row, stream in enumerate(streams):
+                end = bool(block.flags[row] & END)
+                ledger.stored(stream, block.offset[row], block.length[row], end)
+            if not waiting.done.done():
+                waiting.done.set_result(ledger.acknowledge(streams))
+        if self.waiting_bytes < WAITING_BYTES:
+            self._room.set()
