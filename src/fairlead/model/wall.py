@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .keys import Keys
-from .lifecycles import Wanted
-from .orders import Ended, How, OutputDone, Stages, What
-from .reasons import Reason
+from fairlead.model.keys import Keys
+from fairlead.model.lifecycles import Wanted
+from fairlead.model.orders import Ended, How, OutputDone, Stages, What
+from fairlead.model.reasons import Reason
 
 
 class Shape(Struct, frozen=True, gc=False):
@@ -39,6 +39,15 @@ class Offer(Struct, frozen=True, gc=False):
     lease_ms: int
     # An agent that just lost or refused this instance is tried last; 0: none.
     avoid: int = 0
+    # Not placed at once: given back as `Full` instead of queued.
+    refuse_when_full: bool = False
+
+
+class Bodies(Struct, frozen=True, gc=False):
+    """What the specs named in offers say; told once, before the first offer that names them."""
+
+    hashes: list[str]
+    bodies: list[bytes]
 
 
 class Resume(Struct, frozen=True, gc=False):
@@ -46,6 +55,7 @@ class Resume(Struct, frozen=True, gc=False):
 
     keys: Keys
     agent: list[int]
+    term: list[int]
     shape: Shape
     spec: str
     lease_ms: int
@@ -53,6 +63,12 @@ class Resume(Struct, frozen=True, gc=False):
 
 class Sealed(Struct, frozen=True, gc=False):
     """All that is not over has been offered."""
+
+
+class Over(Struct, frozen=True, gc=False):
+    """Every instance of these jobs is closed: what is remembered of them may go."""
+
+    jobs: list[int]
 
 
 class Withdraw(Struct, frozen=True, gc=False):
@@ -134,6 +150,14 @@ class Refused(Struct, frozen=True, gc=False):
     reason: list[int]
 
 
+class Full(Struct, frozen=True, gc=False):
+    """Instances of a lot that would have had to wait, and whose job does not want to."""
+
+    job: int
+    first: list[int]
+    count: list[int]
+
+
 class Lost(Struct, frozen=True, gc=False):
     """These attempts are over without a word from their agent: dead, silent or vanished."""
 
@@ -157,5 +181,7 @@ class AgentGone(Struct, frozen=True, gc=False):
     reason: Reason
 
 
-ToScheduler = Offer | Resume | Sealed | Withdraw | Confirm | Stop | Agents | Ack
-ToControllers = Placed | AgentEnded | AgentOutput | AgentStages | Refused | Lost | AgentSeen | AgentGone
+ToScheduler = Bodies | Offer | Resume | Sealed | Over | Withdraw | Confirm | Stop | Agents | Ack
+ToControllers = (
+    Placed | AgentEnded | AgentOutput | AgentStages | Refused | Full | Lost | AgentSeen | AgentGone
+)

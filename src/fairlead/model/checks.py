@@ -1,0 +1,65 @@
+"""Whether a record of columns from outside makes sense by itself: equal lengths, values within their tables.
+
+Cores may then index and convert without care. What a record claims is not judged here, only its form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import fields
+
+from fairlead.model.keys import Keys
+from fairlead.model.lifecycles import Outcome, Stage
+from fairlead.model.reasons import Reason
+
+LARGEST = {"job": 1 << 53, "first": 1 << 31, "count": 1 << 31, "attempt": 0xFFFF}
+KNOWN: dict[str, frozenset[int]] = {
+    "stage": frozenset(Stage),
+    "outcome": frozenset(Outcome),
+    "reason": frozenset(Reason),
+    "output": frozenset((0, 1)),
+    "complete": frozenset((0, 1)),
+    "yes": frozenset((0, 1)),
+}
+RANGES: dict[str, tuple[int, int]] = {
+    "exit": (-(1 << 15), (1 << 15) - 1),
+    "term": (0, 0xFFFF_FFFF),
+    "started": (0, 1 << 53),
+    "ended": (0, 1 << 53),
+    "at": (0, 1 << 53),
+    "out_length": (0, 1 << 62),
+    "err_length": (0, 1 << 62),
+}
+
+
+def flaw(record: Struct) -> str | None:
+    """What is wrong with the form of a record, or None."""
+    keys = getattr(record, "keys", None)
+    if not isinstance(keys, Keys):
+        return None
+    for name, most in LARGEST.items():
+        column = getattr(keys, name)
+        if len(column) != len(keys.job):
+            return f"column {name} has another length"
+        least = 1 if name == "count" else 0
+        if column and (min(column) < least or max(column) > most):
+            return f"column {name} is out of range"
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if isinstance(value, list) and (found := _column_flaw(field.name, value, len(keys))):
+            return found
+    return None
+
+
+def _column_flaw(name: str, column: list[Any], rows: int) -> str | None:
+    if len(column) != rows:
+        return f"column {name} has another length"
+    if name in KNOWN and not KNOWN[name].issuperset(column):
+        return f"column {name} holds an unknown value"
+    if name in RANGES and column:
+        least, most = RANGES[name]
+        if min(column) < least or max(column) > most:
+            return f"column {name} is out of range"
+    return None
