@@ -3,7 +3,8 @@
 The process around the core and the simulator speak these words and no others. Times are milliseconds: `now`
 of a step and every deadline count on the machine's boot clock, which runs through suspension and is the
 keeper's clock too; `wall` and the stamps of ends are wall time, stored and never compared with another's.
-An attempt's *key* names it between core, keeper and spool: `job.index.attempt.term`.
+An attempt's *key* names it between core, keeper and spool: `job.index.attempt.term`. A stream is one of
+the two logs of an attempt, as blocks number them; with merged output only the first is written.
 """
 
 from __future__ import annotations
@@ -15,13 +16,6 @@ from msgspec import Struct
 from fairlead.model.orders import Frame
 from fairlead.model.reasons import Reason
 from fairlead.model.storage import Fence
-
-
-class Stream(IntEnum):
-    """The two logs of an attempt; with merged output only the first is written."""
-
-    out = 1
-    err = 2
 
 
 class Why(IntEnum):
@@ -54,8 +48,9 @@ class Settings(Struct, frozen=True, gc=False):
     fence: Fence | None = None
     # Draws of jitter come from this number.
     seed: int = 0
-    # The environment every attempt starts from.
+    # The environment every attempt starts from, and the one that `inherit_env` asks for.
     environment: dict[str, str] = {}
+    inherited: dict[str, str] = {}
     # Folders, as texts that are put before the names of workspaces and spool files.
     attempts: str = "attempts"
     spool: str = "spool"
