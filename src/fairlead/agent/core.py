@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import MsgspecError
-
 from fairlead.agent.admission import MOST_ATTEMPTS, Room, gaps
 from fairlead.agent.attempts import FAILED_EXITS, Attempt, Attempts, End, Note, judge, read_note
 from fairlead.agent.contact import Contact
+from fairlead.agent.leaving import Goodbye
 from fairlead.agent.output import Flow, Output
 from fairlead.agent.sound import is_sound
-from fairlead.agent.starting import Spawning
+from fairlead.agent.starting import Shelf, Spawning
 from fairlead.agent.telling import Telling
 from fairlead.agent.words import (
     Dialled,
@@ -49,7 +48,6 @@ from fairlead.agent.words import (
     Why,
 )
 from fairlead.base.dice import Dice
-from fairlead.model.jobs import JobSpec, decode_spec
 from fairlead.model.lifecycles import Outcome as Ending
 from fairlead.model.lifecycles import Stage
 from fairlead.model.orders import (
@@ -57,7 +55,6 @@ from fairlead.model.orders import (
     AskReport,
     Beat,
     How,
-    Leaving,
     Load,
     Order,
     Retract,
@@ -69,12 +66,6 @@ from fairlead.model.orders import (
 )
 from fairlead.model.reasons import Reason
 
-# Specs kept beyond those that held attempts name, the newest of them.
-KEPT_SPECS = 1_000
-BACK_WITHIN_MS = 600_000
-# How long a goodbye, or the last acknowledgements, are waited for.
-GOODBYE_MS = 2_000
-DRAINED_MS = 10_000
 # Above this share of the spool, in per cent, nothing new is taken.
 SPOOL_SHARE = 80
 
@@ -90,7 +81,7 @@ class Agent:
         self._output.addresses = settings.output
         self._attempts = Attempts()
         self._room = Room(settings.names, settings.totals)
-        self._specs: dict[str, JobSpec] = {}
+        self._specs = Shelf()
         self._telling = Telling()
         # Live attempts that hold a lease, and when it was last moved.
         self._leased: dict[str, Attempt] = {}
@@ -99,8 +90,7 @@ class Agent:
         self._keeper = False
         # Control gives this agent no work.
         self._unfit = False
-        self._leave: StopAsked | None = None
-        self._leave_at = 0
+        self._goodbye = Goodbye()
         self._now = self._wall = 0
         self._events: dict[type, Callable[[Any], None]] = {
             Dialled: lambda event: self._contact.dialled(event.session, self._now),
@@ -144,7 +134,11 @@ class Agent:
         self._go()
         effects = list(self._effects)
         self._effects.clear()
-        deadlines = (self._contact.deadline(), self._output.deadline(), self._leave_deadline())
+        deadlines = (
+            self._contact.deadline(),
+            self._output.deadline(),
+            self._goodbye.deadline(self._attempts.live),
+        )
         return Outcome(effects, min((at for at in deadlines if at is not None), default=None))
 
     # Control.
@@ -175,24 +169,15 @@ class Agent:
             if attempt.end is not None and not attempt.end_known:
                 self._tell_end(attempt, attempt.end)
             flow = self._output.flows.get(attempt.key)
-            if flow is not None and flow.done and sum(flow.length) and not attempt.output_known:
+            if flow is not None and flow.done and any(flow.length) and not attempt.output_known:
                 self._tell_output(attempt, flow)
         telling.reported = len(self._attempts)
-        if self._leave is not None:
-            telling.others.append(Leaving(self._leave.keep, BACK_WITHIN_MS))
+        if self._goodbye.asked:
+            telling.others.append(self._goodbye.word())
 
     def _learn(self, order: Specs) -> None:
-        for name, body in zip(order.hashes, order.bodies, strict=True):
-            try:
-                self._specs[name] = decode_spec(body)
-            except MsgspecError:
-                # A later release may know more; starts of it are refused as unknown.
-                self._specs.pop(name, None)
-        if len(self._specs) > 2 * KEPT_SPECS:
-            used = {attempt.note.spec for attempt in self._attempts}
-            for name in list(self._specs)[:-KEPT_SPECS]:
-                if name not in used:
-                    del self._specs[name]
+        self._specs.learn(order.hashes, order.bodies)
+        self._specs.trim(attempt.note.spec for attempt in self._attempts)
 
     def _start(self, order: Start) -> None:
         spawns: dict[str, Spawning] = {}
@@ -216,7 +201,7 @@ class Agent:
         self._effects.extend(spawn for spawn in (one.done() for one in spawns.values()) if spawn.key)
 
     def _refuses(self) -> Reason:
-        if self._leave is not None:
+        if self._goodbye.asked:
             return Reason.agent_leaving
         if self._unfit or not self._keeper:
             return Reason.agent_unfit
@@ -474,25 +459,10 @@ class Agent:
     # Leaving.
 
     def _stop_asked(self, event: StopAsked) -> None:
-        self._leave = event
-        self._leave_at = self._now
-        self._telling.others.append(Leaving(event.keep, BACK_WITHIN_MS))
+        self._goodbye.ask(event.keep, self._now)
+        self._telling.others.append(self._goodbye.word())
 
     def _go(self) -> None:
-        """Leave once the goodbye has arrived, and without `keep` once all work is over and known to be."""
-        if self._leave is None:
-            return
-        if self._leave.keep:
-            due = self._contact.confirmed or self._now >= self._leave_at + GOODBYE_MS
-        elif self._attempts.live:
-            self._leave_at = self._now
-            return
-        else:
-            due = not len(self._attempts) or self._now >= self._leave_at + DRAINED_MS
-        if due:
-            self._effects += [LeaveKeeper(self._leave.keep), Exit()]
-
-    def _leave_deadline(self) -> int | None:
-        if self._leave is None or (self._attempts.live and not self._leave.keep):
-            return None
-        return self._leave_at + (GOODBYE_MS if self._leave.keep else DRAINED_MS)
+        goodbye = self._goodbye
+        if goodbye.is_due(self._now, self._contact.confirmed, self._attempts.live, len(self._attempts)):
+            self._effects += [LeaveKeeper(goodbye.keep), Exit()]

@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from msgspec import MsgspecError
+
 from fairlead.agent.attempts import Attempt, write_note
 from fairlead.agent.words import Settings, Spawn
 from fairlead.base.ids import job_id
-from fairlead.model.jobs import JobSpec
+from fairlead.model.jobs import JobSpec, decode_spec
+
+# Specs kept beyond those that held attempts name, the newest of them.
+KEPT_SPECS = 1_000
 
 
 def spell_cores(thousandths: int) -> str:
     """`2`, `0.5`: cores as people write them."""
     whole, rest = divmod(thousandths, 1000)
     return str(whole) if not rest else f"{whole}.{rest:03d}".rstrip("0")
+
+
+class Shelf:
+    """The specs that control has sent, by hash."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, JobSpec] = {}
+
+    def get(self, name: str) -> JobSpec | None:
+        """The spec of that hash, if it was sent and could be read."""
+        return self._specs.get(name)
+
+    def learn(self, names: list[str], bodies: list[bytes]) -> None:
+        """Keep these; one that a later release wrote stays unknown."""
+        for name, body in zip(names, bodies, strict=True):
+            try:
+                self._specs[name] = decode_spec(body)
+            except MsgspecError:
+                self._specs.pop(name, None)
+
+    def trim(self, used: Iterable[str]) -> None:
+        """Forget the oldest, but for those in use."""
+        if len(self._specs) > 2 * KEPT_SPECS:
+            named = set(used)
+            for name in list(self._specs)[:-KEPT_SPECS]:
+                if name not in named:
+                    del self._specs[name]
 
 
 class Spawning:
