@@ -51,7 +51,6 @@ SIZE = Kind(
     largest_said="8191TiB",
     finest="a byte",
     slips={
-        "": "MiB",
         **{letter + tail: f"{letter.upper()}iB" for letter in "kmgt" for tail in ("", "i", "ib")},
         "b": "B",
         "kb": "kB",

@@ -142,7 +142,9 @@ def _cut(text: str) -> list[_Token]:
         kind = str(found.lastgroup)
         shown, column = found[kind], found.start(kind) + 1
         if kind == "odd":
-            raise _Odd(column, f"{quote(shown)} means nothing here", _SLIPS.get(shown, ""), f"write {_LIKE}")
+            raise _Odd(
+                column, f"{quote(shown)} means nothing here", _SLIPS.get(shown, ""), f"write it like {_LIKE}"
+            )
         tokens.append(_Token(kind, shown[1:-1] if kind == "text" else shown, column))
         at = found.end()
     tokens.append(_Token(_END, "", stop + 1))
