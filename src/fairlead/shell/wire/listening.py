@@ -139,7 +139,9 @@ class Served:
         """Do the work of this call; a Problem it ends with is told to the peer."""
         try:
             problem = await work()
-            if problem is not None:
+            if problem is None:
+                await self._outbox.flush()
+            else:
                 self._end = (grpc.StatusCode.INVALID_ARGUMENT, f"{problem.message}: {problem.why}")
         except asyncio.CancelledError:
             if self._end is None:

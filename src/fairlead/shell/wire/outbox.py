@@ -57,6 +57,11 @@ class Outbox:
         else:
             self._task.add_done_callback(lambda _: then())
 
+    async def flush(self) -> None:
+        """Wait until everything put so far was written, or the stream is over."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
     async def stop(self) -> None:
         """The stream is over: what still waits is dropped."""
         self._stopped = True
