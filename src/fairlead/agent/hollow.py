@@ -47,7 +47,6 @@ from fairlead.model.orders import (
     Word,
 )
 
-
 # Job and attempt number; and which indices, as (first, behind the last).
 Line = tuple[int, int]
 Stretch = tuple[int, int]

@@ -17,6 +17,7 @@ class Goodbye:
     def __init__(self) -> None:
         self.asked = False
         self.keep = False
+        self._gone = False
         self._since = 0
 
     def ask(self, keep: bool, now: int) -> None:
@@ -30,18 +31,22 @@ class Goodbye:
         return Leaving(self.keep, BACK_WITHIN_MS if self.keep else 0)
 
     def is_due(self, now: int, confirmed: bool, live: int, held: int) -> bool:
-        """Nothing is left to wait for, or it was waited for long enough."""
-        if not self.asked:
+        """True once: nothing is left to wait for, or it was waited for long enough."""
+        if not self.asked or self._gone:
             return False
-        if self.keep:
-            return confirmed or now >= self._since + GOODBYE_MS
-        if live:
+        if live and not self.keep:
             self._since = now
             return False
-        return (not held and confirmed) or now >= self._since + DRAINED_MS
+        arrived = confirmed and (self.keep or not held)
+        self._gone = arrived or now >= self._since + self._patience
+        return self._gone
 
     def deadline(self, live: int) -> int | None:
         """When the waiting is over."""
-        if not self.asked or (live and not self.keep):
+        if not self.asked or self._gone or (live and not self.keep):
             return None
-        return self._since + (GOODBYE_MS if self.keep else DRAINED_MS)
+        return self._since + self._patience
+
+    @property
+    def _patience(self) -> int:
+        return GOODBYE_MS if self.keep else DRAINED_MS

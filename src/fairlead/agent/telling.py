@@ -65,9 +65,9 @@ class Telling:
         self.reported = None
         self.others = []
         bodies: list[list[Word]] = []
-        size = FRAME_ROWS
+        size = 0
         for rows, word in words:
-            if size + rows > FRAME_ROWS:
+            if not bodies or size + rows > FRAME_ROWS:
                 bodies.append([])
                 size = 0
             bodies[-1].append(word)
