@@ -64,9 +64,13 @@ numbers = st.integers(0, (1 << 62) - 1) | st.integers(0, 300)
 keys = st.tuples(numbers, numbers, numbers, numbers, st.integers(0, 1))
 cuttings = st.lists(st.integers(0, 400), max_size=6)
 streams = st.dictionaries(keys, st.binary(max_size=300), min_size=1, max_size=4)
-small_rows = st.builds(
-    lambda key, offset, data: Row(*key, offset, data), keys, st.integers(0, 1 << 40), st.binary(max_size=40)
-)
+
+
+def piece(key: tuple[int, int, int, int, int], offset: int, data: bytes) -> Row:
+    return Row(*key, offset, data)
+
+
+small_rows = st.builds(piece, keys, st.integers(0, 1 << 40), st.binary(max_size=40))
 
 
 @given(st.lists(small_rows, min_size=1, max_size=30), st.booleans())
