@@ -15,7 +15,6 @@ from msgspec import Struct
 from .errors import Problem, nearest, quote
 from .fields import FIELDS, LATER, later, read_name
 from .jobs import LARGEST_SPEC, JobSpec, Need, encode_spec
-from .quantities import show_size
 from .reading import Field, Patch, Path, Places, Reading, Table, group, read_fields, table
 from .speakable import make_name
 
@@ -175,8 +174,8 @@ def _build(reading: Reading, path: Path, under: Patch, patch: Patch, taken: set[
     spec = JobSpec(**{"name": "a", **merged})
     body = encode_spec(spec)
     if len(body) > LARGEST_SPEC:
-        said = f"the job takes {show_size(len(body))}"
-        why = f"a job is at most {show_size(LARGEST_SPEC)}"
+        said = f"the job takes {len(body)} bytes"
+        why = f"a job takes at most {LARGEST_SPEC}"
         reading.refuse(path, Problem("too_large", said, why, fix="keep scripts and data in files"))
         return None
     if "name" in merged:

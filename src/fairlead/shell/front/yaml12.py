@@ -32,6 +32,7 @@ _ODD_FLOATS = frozenset(
 )
 # The two parsers tell such a character's place differently, so it is looked for before.
 _NOT_PRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", re.ASCII)
 _WORDS: dict[str, bool | None] = {
     "true": True,
     "false": False,
@@ -117,10 +118,14 @@ def _load(text: str, name: str) -> Loaded:
             _break(name, mark, f"not JSON: {fault.msg[:1].lower()}{fault.msg[1:]}", "")
         return _load_yaml(text, name)
     try:
-        # JSON has no tab inside a text, and YAML none between values; as blanks they keep the columns.
-        return Loaded(document, _load_yaml(text.replace("\t", " "), name).places)
+        return Loaded(document, _load_yaml(_as_yaml(text), name).places)
     except _Broken:
         return Loaded(document, Marks(name))
+
+
+def _as_yaml(text: str) -> str:
+    """JSON of which YAML finds the places: JSON has tabs only between values, YAML has no half characters."""
+    return _HALF.sub(r"\\u0041", text.replace("\t", " "))
 
 
 def _load_json(text: str, name: str) -> object:
@@ -130,7 +135,7 @@ def _load_json(text: str, name: str) -> object:
             seen: set[str] = set()
             for key, _ in pairs:
                 if key in seen:
-                    _load_yaml(text.replace("\t", " "), name)
+                    _load_yaml(_as_yaml(text), name)
                     _break(
                         name, (1, 1), f"the key {quote(key)} stands twice", "the second would hide the first"
                     )
@@ -161,11 +166,17 @@ def _load_yaml(text: str, name: str) -> Loaded:
             builder.add(event)
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
-        place = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+        place = _inside(text, mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
         _break(name, place, *_explain(text, place, fault))
     except yaml.YAMLError as fault:
         _break(name, (1, 1), "not YAML", str(fault).splitlines()[0])
     return builder.finish()
+
+
+def _inside(text: str, line: int, column: int) -> Mark:
+    """The place, or the end of the text when the parser looked beyond it."""
+    lines = text.splitlines() or [""]
+    return (line, column) if line <= len(lines) else (len(lines), len(lines[-1]) + 1)
 
 
 def _explain(text: str, place: Mark, fault: yaml.MarkedYAMLError) -> tuple[str, str]:
