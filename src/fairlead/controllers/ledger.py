@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from fairlead.controllers.pages import Pages
+from fairlead.controllers.pages import ROWS, Pages
 from fairlead.model import changes
 from fairlead.model.changes import Change
 from fairlead.model.jobs import JobSpec, decode_spec
@@ -60,6 +60,7 @@ class Job:
         "states",
         "submission",
         "tenant",
+        "versions",
     )
 
     def __init__(self, number: int, submission: int, tenant: str, digest: str, spec: JobSpec) -> None:
@@ -81,6 +82,8 @@ class Job:
         # Stored bytes of (stdout, stderr), where they are not (0, 0).
         self.lengths: dict[int, tuple[int, int]] = {}
         self.pending_output = 0
+        # Of each page: the segment that its last checkpoint includes.
+        self.versions: dict[int, int] = {}
 
     @property
     def is_closed(self) -> bool:
@@ -170,8 +173,8 @@ class Ledger:
         self.last_submission = 0
         self.last_agent = 0
         self.last_at = 0
-        # Jobs changed since their last checkpoint.
-        self.dirty: set[int] = set()
+        # Jobs changed since their last checkpoint, and which of their pages.
+        self.dirty: dict[int, set[int]] = {}
         self.roster_dirty = False
         self._appliers: dict[type, Callable[..., None]] = {
             changes.SpecsAdded: self._specs,
@@ -211,7 +214,8 @@ class Ledger:
         record = Submission(
             change.submission, change.name, change.tenant, change.key, change.caller, at, change.job
         )
-        self.submissions[record.number] = record
+        # Some of its jobs may be covered by checkpoints; then it is known, with all of them.
+        self.submissions.setdefault(record.number, record)
         self.submission_names[change.tenant, change.name] = record.number
         if change.key:
             self.keys[change.tenant, change.key] = Keyed(change.digest, record.number, at)
@@ -223,7 +227,7 @@ class Ledger:
             self.job_names[change.tenant, job.name] = number
             self.last_job = max(self.last_job, number)
             self.open.add(number)
-            self.dirty.add(number)
+            self.dirty[number] = set()
 
     def _placed(self, change: changes.Placed, term: int, at: int) -> None:
         for (number, first, count, attempt), agent in zip(change.keys.spans(), change.agent, strict=True):
@@ -241,7 +245,7 @@ class Ledger:
                 page.started[rows] = 0
                 page.ended[rows] = 0
             job.shift(State.waiting, State.active, count)
-            self.dirty.add(number)
+            self._touch(number, first, count)
 
     def _ended(self, change: changes.Ended, term: int, at: int) -> None:
         for row, (number, first, count, attempt) in enumerate(change.keys.spans()):
@@ -260,7 +264,7 @@ class Ledger:
                 job.pending_output += count
             if then is State.waiting or change.charge[row]:
                 self._remember(job, change, row, (first, count, attempt))
-            self._settle(job, at)
+            self._settle(job, at, first, count)
 
     def _remember(self, job: Job, change: changes.Ended, row: int, span: tuple[int, int, int]) -> None:
         first, count, attempt = span
@@ -295,7 +299,7 @@ class Ledger:
                 page.reason[rows] = reason
                 page.ended[rows] = job.relative(at)
             job.shift(State.waiting, State(state), count)
-            self._settle(job, at)
+            self._settle(job, at, first, count)
 
     def _output(self, change: changes.OutputDone, term: int, at: int) -> None:
         for row, (number, first, count, _) in enumerate(change.keys.spans()):
@@ -307,18 +311,23 @@ class Ledger:
             if lengths != (0, 0):
                 for index in range(first, first + count):
                     job.lengths[index] = lengths
-            self.dirty.add(number)
+            self._touch(number, first, count)
 
     def _cancel(self, change: changes.CancelWanted, term: int, at: int) -> None:
         for number, reason in zip(change.job, change.reason, strict=True):
             self.jobs[number].cancelled = Reason(reason)
-            self.dirty.add(number)
+            self._touch(number)
 
-    def _settle(self, job: Job, at: int) -> None:
-        self.dirty.add(job.number)
+    def _settle(self, job: Job, at: int, first: int, count: int) -> None:
+        self._touch(job.number, first, count)
         if job.is_closed and not job.closed_at:
             job.closed_at = at
             self.open.discard(job.number)
+
+    def _touch(self, number: int, first: int = 0, count: int = 0) -> None:
+        pages = self.dirty.setdefault(number, set())
+        if count:
+            pages.update(range(first // ROWS, (first + count - 1) // ROWS + 1))
 
     # Machines and tokens.
 

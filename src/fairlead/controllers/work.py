@@ -100,7 +100,9 @@ class Work:
                 for offset, (attempt, agent, term) in enumerate(zip(*columns, strict=True)):
                     rows.add(job.number, start + offset, 1, attempt, agent, term)
         if rows:
-            self.say(wall.Resume(rows.keys(), *rows.facts, shape_of(job), job.digest, self._lease(job)))
+            agents, terms = rows.facts
+            shape = shape_of(job)
+            self.say(wall.Resume(rows.keys(), agents, terms, shape, job.digest, self._lease(job)))
 
     def _lease(self, job: Job) -> int:
         return self.lease_ms if job.spec.exclusive else 0

@@ -7,6 +7,9 @@ A batch larger than a segment is several parts; a part whose last part does not 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 from msgspec import Struct
 
@@ -171,3 +174,20 @@ def decode(data: bytes) -> Part:
 def size(change: Change) -> int:
     """How many bytes a change takes in a segment."""
     return len(_encode(change))
+
+
+def select(change: Change, rows: Sequence[int]) -> Change:
+    """Some rows of a change of columns, as a change of its own."""
+    columns: dict[str, Any] = {}
+    for field in msgspec.structs.fields(change):
+        value = getattr(change, field.name)
+        if isinstance(value, Keys):
+            columns[field.name] = Keys(
+                *(
+                    [column[row] for row in rows]
+                    for column in (value.job, value.first, value.count, value.attempt)
+                )
+            )
+        else:
+            columns[field.name] = [value[row] for row in rows] if isinstance(value, list) else value
+    return type(change)(**columns)

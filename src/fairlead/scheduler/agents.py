@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from fairlead.model import orders, wall
+from fairlead.model.checks import flaw
 from fairlead.model.keys import Keys, Rows
 from fairlead.model.lifecycles import Presence, Stage, Wanted
 from fairlead.model.orders import How
@@ -97,8 +100,8 @@ class Agents:
             return
         contact.heard_at = max(contact.heard_at, now)
         handler = self._handlers.get(type(word))
-        if handler is None:
-            self.hang_up(session)  # An order, or a second hello: no agent of ours says that.
+        if handler is None or (isinstance(word, Struct) and flaw(word)):
+            self.hang_up(session)  # No agent of ours says that.
         else:
             handler(contact, word, now)
 
@@ -151,7 +154,9 @@ class Agents:
         self.owed.add(session)
 
     def tell_servers(self, servers: orders.Servers) -> None:
-        """The servers' addresses changed: every agent learns them."""
+        """Every agent learns where the servers are, when that changed."""
+        if servers == self.servers:
+            return
         self.servers = servers
         for contact in self.roster.by_session.values():
             self.scheduler.order(contact, servers)

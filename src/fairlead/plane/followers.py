@@ -1,0 +1,89 @@
+"""Fronts that follow the log, and where their servers can be reached.
+
+The log is the event stream. Who asks for a segment that is not kept any more is told to look anew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from fairlead.model.changes import Part, encode
+from fairlead.model.requests import Follow, Following
+
+
+class Follower:
+    """One link that follows."""
+
+    __slots__ = ("ask", "begun", "control", "output")
+
+    def __init__(self, ask: int, follow: Follow) -> None:
+        self.ask = ask
+        # Told from here on only after the answer to its ask has left.
+        self.begun = False
+        self.control = follow.control
+        self.output = follow.output
+
+
+class Followers:
+    """The links, and the newest segments, by size."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.links: dict[int, Follower] = {}
+        self.recent: deque[tuple[Part, int]] = deque()
+        self.size = 0
+        self.head = 0
+
+    def begin(self, parts: list[Part], head: int) -> None:
+        """A new term: what was loaded can be told again."""
+        self.end()
+        for part in parts:
+            self._keep(part)
+        self.head = head
+
+    def end(self) -> None:
+        """Nobody follows a server that does not lead."""
+        self.links.clear()
+        self.recent.clear()
+        self.size = 0
+
+    def add(self, link: int, ask: int, follow: Follow) -> Following:
+        """A link wants every segment from `since` on."""
+        self.links[link] = Follower(ask, follow)
+        oldest = self.recent[0][0].n if self.recent else self.head + 1
+        if follow.since < 0 or follow.since > self.head + 1:
+            return Following(self.head + 1, follow.since > self.head + 1)
+        if follow.since < oldest:
+            return Following(self.head + 1, True)
+        return Following(follow.since, False)
+
+    def begun(self, link: int, since: int) -> list[Part]:
+        """The answer has left: what the follower from `since` on is told first."""
+        follower = self.links.get(link)
+        if follower is None:
+            return []
+        follower.begun = True
+        return [part for part, _ in self.recent if part.n >= since]
+
+    def remove(self, link: int) -> None:
+        """A link is over."""
+        self.links.pop(link, None)
+
+    def tell(self, part: Part) -> list[int]:
+        """A segment is durable: who shall hear of it."""
+        self._keep(part)
+        self.head = part.n
+        return [link for link, follower in self.links.items() if follower.begun]
+
+    def addresses(self) -> tuple[list[str], list[str]]:
+        """Where control and output can be reached, on all servers whose fronts follow."""
+        control = {one.control for one in self.links.values() if one.control}
+        output = {one.output for one in self.links.values() if one.output}
+        return sorted(control), sorted(output)
+
+    def _keep(self, part: Part) -> None:
+        size = len(encode(part))
+        self.recent.append((part, size))
+        self.size += size
+        while self.size > self.most_bytes:
+            self.size -= self.recent.popleft()[1]

@@ -1,0 +1,437 @@
+"""What people see of the ledger and the scheduler: small plain items, bounded lists.
+
+Decides only words: the states people know are computed here from the tables, never stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fairlead.base.ids import job_id, spell
+from fairlead.controllers.ledger import Job, Ledger, Submission
+from fairlead.controllers.names import find_job, find_submission, no_such, submission_name
+from fairlead.controllers.work import shape_of
+from fairlead.model.errors import Problem
+from fairlead.model.lifecycles import Outcome, Output, Presence, Stage, State, display_agent
+from fairlead.model.reasons import Reason
+from fairlead.model.requests import LOOK_ROWS, Explain, History, Look, Reply, Seen
+from fairlead.model.verdict import Verdict, sentence
+from fairlead.scheduler.core import Scheduler
+
+Item = dict[str, Any]
+
+
+class Views:
+    """Answers looks."""
+
+    def __init__(self, ledger: Ledger, scheduler: Scheduler) -> None:
+        self.ledger = ledger
+        self.scheduler = scheduler
+        self._kinds: dict[str, Callable[[Look], Reply]] = {
+            "jobs": self._jobs,
+            "submissions": self._submissions,
+            "instances": self._instances,
+            "attempts": self._attempts,
+            "agents": self._agents,
+            "tokens": self._tokens,
+            "status": self._status,
+        }
+
+    def look(self, asked: Look) -> Reply:
+        """A list of a kind, or one of it by name."""
+        kind = self._kinds.get(asked.kind)
+        if kind is None:
+            known = ", ".join(self._kinds)
+            return Problem("no_such", f"there is no kind '{asked.kind}'", f"kinds are {known}")
+        return kind(asked)
+
+    # Jobs and submissions.
+
+    def _jobs(self, asked: Look) -> Reply:
+        if asked.name:
+            job = find_job(self.ledger, asked.name, asked.tenant)
+            return Seen([self.job(job)]) if job else no_such("job", asked.name)
+        jobs = (job for job in _newest(self.ledger.jobs, asked.after) if self._wanted(job, asked))
+        return _page(jobs, asked, self.job, lambda job: job.number)
+
+    def _wanted(self, job: Job, asked: Look) -> bool:
+        filters = asked.filters
+        if job.tenant != asked.tenant:
+            return False
+        if filters.get("submission"):
+            submission = find_submission(self.ledger, filters["submission"], asked.tenant)
+            if submission is None or job.submission != submission.number:
+                return False
+        if filters.get("state") and job.state() != filters["state"]:
+            return False
+        return not filters.get("name") or job.name == filters["name"]
+
+    def job(self, job: Job) -> Item:
+        """A job as JSON shows it."""
+        submission = self.ledger.submissions.get(job.submission)
+        return {
+            "id": job_id(job.number),
+            "name": job.name,
+            "submission": submission_name(submission) if submission else "",
+            "tenant": job.tenant,
+            "kind": "action",
+            "state": job.state(),
+            "count": job.spec.count,
+            "counts": {state.name: count for state, count in sorted(job.states.items()) if count},
+            "pending_output": job.pending_output,
+            "priority": job.spec.priority,
+            "created": job.created,
+            "ended": job.closed_at or None,
+            "command": job.spec.command,
+            "needs": [job_id(number) for number, _ in job.needs],
+            "labels": job.spec.labels,
+            "resources": job.spec.ask,
+        }
+
+    def _submissions(self, asked: Look) -> Reply:
+        if asked.name:
+            found = find_submission(self.ledger, asked.name, asked.tenant)
+            return Seen([self.submission(found)]) if found else no_such("submission", asked.name)
+        mine = (one for one in _newest(self.ledger.submissions, asked.after) if one.tenant == asked.tenant)
+        return _page(mine, asked, self.submission, lambda one: one.number)
+
+    def submission(self, one: Submission) -> Item:
+        """A submission as JSON shows it."""
+        jobs = [self.ledger.jobs[number] for number in one.jobs if number in self.ledger.jobs]
+        counts: dict[str, int] = {}
+        for job in jobs:
+            counts[job.state()] = counts.get(job.state(), 0) + 1
+        return {
+            "id": "s-" + spell(one.number),
+            "name": submission_name(one),
+            "tenant": one.tenant,
+            "state": _submission_state(counts, len(jobs)),
+            "counts": counts,
+            "jobs": [job_id(number) for number in one.jobs[:LOOK_ROWS]],
+            "pending_output": sum(job.pending_output for job in jobs),
+            "created": one.created,
+            "ended": max((job.closed_at for job in jobs), default=0)
+            if all(job.is_closed for job in jobs)
+            else None,
+        }
+
+    # Instances.
+
+    def _instances(self, asked: Look) -> Reply:
+        """`name` is a job, or JOB/INDEX for one."""
+        found = self._find_instance(asked.name, asked.tenant)
+        if isinstance(found, Problem):
+            return found
+        job, index = found
+        if index is not None:
+            return Seen([self.instance(job, index)])
+        state = asked.filters.get("state")
+        indices = self._indices(job, asked.after, state)
+        return _page(indices, asked, lambda at: self.instance(job, at), lambda at: at + 1)
+
+    def _indices(self, job: Job, after: int, state: str | None) -> Iterator[int]:
+        for index in range(after, job.spec.count):
+            if state is None or self.instance_state(job, index) == state:
+                yield index
+
+    def _find_instance(self, name: str, tenant: str) -> tuple[Job, int | None] | Problem:
+        job = find_job(self.ledger, name, tenant)
+        if job is not None:
+            return job, None
+        head, _, tail = name.rpartition("/")
+        job = find_job(self.ledger, head, tenant) if tail.isdigit() else None
+        if job is None:
+            return no_such("job", head or name)
+        index = int(tail)
+        if index >= job.spec.count:
+            why = f"it has {job.spec.count}, from 0 to {job.spec.count - 1}"
+            return Problem("no_such", f"job '{head}' has no instance {index}", why)
+        return job, index
+
+    def instance_state(self, job: Job, index: int) -> str:
+        """The one word people see for an instance."""
+        page = job.pages.pages.get(index // 4096)
+        state = State(int(page.state[index % 4096])) if page is not None else State.waiting
+        if state is State.active:
+            stage = self.scheduler.stage(job.number, index)
+            return (stage or Stage.assigned).name
+        if state is State.waiting:
+            needs_met = all(
+                self.ledger.jobs[number].is_closed for number, _ in job.needs if number in self.ledger.jobs
+            )
+            return "waiting" if needs_met else "blocked"
+        return state.name
+
+    def instance(self, job: Job, index: int) -> Item:
+        """An instance as JSON shows it, with its newest attempt."""
+        item: Item = {
+            "id": f"{job_id(job.number)}/{index}",
+            "job": job_id(job.number),
+            "number": job.number,
+            "name": job.name,
+            "index": index,
+            "state": self.instance_state(job, index),
+            "reason": "",
+            "sentence": "",
+            "attempt": 0,
+            "term": 0,
+            "agent": None,
+            "exit_code": None,
+            "signal": None,
+            "started": None,
+            "ended": None,
+            "output": "none",
+            "out_length": None,
+            "err_length": None,
+        }
+        page = job.pages.pages.get(index // 4096)
+        if page is not None:
+            row = index % 4096
+            item["attempt"] = int(page.attempt[row])
+            item["term"] = int(page.term[row])
+            item["agent"] = self._agent_name(int(page.agent[row]))
+            item["output"] = Output(int(page.output[row])).name
+            item["started"] = _absolute(job, int(page.started[row]))
+            item["ended"] = _absolute(job, int(page.ended[row]))
+            item |= _how_it_ended(Reason(int(page.reason[row])), int(page.exit[row]))
+            if page.state[row] == State.succeeded:
+                item |= {"exit_code": 0, "reason": "", "sentence": ""}
+            lengths = job.lengths.get(index)
+            if lengths:
+                item["out_length"], item["err_length"] = lengths
+        return item
+
+    def _agent_name(self, number: int) -> str | None:
+        agent = self.ledger.agents.get(number)
+        return agent.name if agent else None
+
+    def _attempts(self, asked: Look) -> Reply:
+        found = self._find_instance(asked.name, asked.tenant)
+        if isinstance(found, Problem):
+            return found
+        job, index = found
+        return Seen(self.attempts(job, index or 0))
+
+    def attempts(self, job: Job, index: int) -> list[Item]:
+        """Every attempt of an instance that is remembered, in order."""
+        items: list[Item] = []
+        for past in job.past.get(index, []):
+            ended = _how_it_ended(Reason(past.reason), past.exit)
+            items.append(
+                {
+                    "attempt": past.attempt,
+                    "agent": self._agent_name(past.agent),
+                    "outcome": Outcome(past.outcome).name,
+                    "started": past.started or None,
+                    "ended": past.ended or None,
+                    **ended,
+                }
+            )
+        newest = self.instance(job, index)
+        if newest["attempt"] and (not items or items[-1]["attempt"] < newest["attempt"]):
+            shown = ("attempt", "agent", "started", "ended", "reason", "sentence", "exit_code", "signal")
+            items.append({"outcome": newest["state"], **{name: newest[name] for name in shown}})
+        return items
+
+    # Machines and tokens.
+
+    def _agents(self, asked: Look) -> Reply:
+        if asked.name:
+            number = self.ledger.agent_names.get(asked.name, 0)
+            return Seen([self.agent(number)]) if number else no_such("agent", asked.name)
+        agents = (number for number in sorted(self.ledger.agents) if number > asked.after)
+        return _page(agents, asked, self.agent, lambda number: number)
+
+    def agent(self, number: int) -> Item:
+        """An agent as JSON shows it."""
+        record = self.ledger.agents[number]
+        contact = self.scheduler.roster.contacts.get(number)
+        presence = contact.presence if contact else Presence.suspect
+        table = self.scheduler.table
+        row = table.rows.get(number)
+        resources: dict[str, dict[str, int]] = {}
+        for name, column in table.resources.items():
+            if row is not None and table.total[column][row]:
+                total, free = int(table.total[column][row]), int(table.free[column][row])
+                resources[name] = {"total": total, "free": free}
+        return {
+            "id": number,
+            "name": record.name,
+            "state": display_agent(record.wanted, presence),
+            "wanted": record.wanted.name,
+            "presence": presence.name,
+            "labels": dict(contact.labels) if contact else {},
+            "resources": resources,
+            "running": sum(self.scheduler.kept.holds.get(number, {}).values()),
+        }
+
+    def _tokens(self, asked: Look) -> Reply:
+        tokens = [
+            {
+                "id": token.id,
+                "role": token.role,
+                "tenant": token.tenant,
+                "uses": token.uses if token.uses >= 0 else None,
+                "expires": token.expires or None,
+                "created": token.created,
+                "revoked": token.revoked,
+            }
+            for token in self.ledger.tokens.values()
+            if not asked.name or token.id == asked.name
+        ]
+        return Seen(tokens[asked.after : asked.after + min(asked.limit, LOOK_ROWS)])
+
+    def _status(self, asked: Look) -> Reply:
+        agents: dict[str, int] = {}
+        for number in self.ledger.agents:
+            state = self.agent(number)["state"]
+            agents[state] = agents.get(state, 0) + 1
+        jobs: dict[str, int] = {}
+        for number in self.ledger.open:
+            state = self.ledger.jobs[number].state()
+            jobs[state] = jobs.get(state, 0) + 1
+        item = {
+            "agents": agents,
+            "open_jobs": jobs,
+            "queued": self.scheduler.queue.waiting,
+            "term": self.scheduler.term,
+            "unfinished": sum(
+                self.ledger.jobs[number].states.get(State.active, 0) for number in self.ledger.open
+            ),
+        }
+        return Seen([item])
+
+    # Why.
+
+    def explain(self, asked: Explain, now: int) -> Reply:
+        """Why work waits, or how it ended."""
+        found = self._find_instance(asked.name, asked.tenant)
+        if isinstance(found, Problem):
+            return found
+        job, index = found
+        item: Item = {"id": job_id(job.number), "name": job.name, "state": job.state(), "causes": []}
+        if index is not None:
+            instance = self.instance(job, index)
+            item |= {"id": instance["id"], "state": instance["state"], "sentence": instance["sentence"]}
+        if job.is_closed:
+            item["causes"] = self._ends(job)
+        elif job.states.get(State.waiting, 0):
+            item["causes"] = self._waits(job, now)
+            item["waiting"] = job.states[State.waiting]
+        return Seen([item])
+
+    def _waits(self, job: Job, now: int) -> list[Item]:
+        unmet = [
+            self.ledger.jobs[number].name
+            for number, _ in job.needs
+            if number in self.ledger.jobs and not self.ledger.jobs[number].is_closed
+        ]
+        if unmet:
+            facts = {"needs": ", ".join(unmet)}
+            return [_cause(Reason.needs_wait, facts, f"the end of {facts['needs']}", 0)]
+        if job.spec.parallel and job.states.get(State.active, 0) >= job.spec.parallel:
+            return [_cause(Reason.parallel, {}, "the end of one that runs, or a larger `parallel`", 0)]
+        return _causes(self.scheduler.verdict(shape_of(job), now))
+
+    def _ends(self, job: Job) -> list[Item]:
+        causes: dict[int, int] = {}
+        for page in job.pages.pages.values():
+            for reason in page.reason[page.state != State.succeeded].tolist():
+                causes[reason] = causes.get(reason, 0) + 1
+        return [
+            {"reason": Reason(reason).name, "count": count, "sentence": sentence(Reason(reason), {})}
+            for reason, count in sorted(causes.items())
+            if reason
+        ]
+
+    # History.
+
+    def history(self, asked: History) -> Reply:
+        """What happened, in order, as far as it is kept."""
+        found = self._find_instance(asked.name, asked.tenant)
+        if isinstance(found, Problem):
+            return found
+        job, index = found
+        submission = self.ledger.submissions.get(job.submission)
+        name = submission_name(submission) if submission else ""
+        items: list[Item] = [{"at": job.created, "event": "submitted", "text": f"as {name}/{job.name}"}]
+        if index is None and job.spec.count == 1:
+            index = 0
+        if index is not None:
+            for one in self.attempts(job, index):
+                items += _attempt_events(one)
+        if job.closed_at:
+            items.append({"at": job.closed_at, "event": "ended", "text": f"the job is {job.state()}"})
+        return Seen(sorted(items, key=lambda item: item["at"] or 0)[:LOOK_ROWS])
+
+
+def _attempt_events(one: Item) -> Iterator[Item]:
+    label = f"attempt {one['attempt']} on {one['agent']}"
+    if one["started"]:
+        yield {"at": one["started"], "event": "started", "text": label}
+    if one["ended"]:
+        yield {"at": one["ended"], "event": one["outcome"], "text": f"{label}: {one['sentence'] or 'done'}"}
+
+
+def _newest(kept: dict[int, Any], after: int) -> Iterator[Any]:
+    """Newest first; the cursor is the last number shown."""
+    for number in sorted(kept, reverse=True):
+        if not after or number < after:
+            yield kept[number]
+
+
+def _page(
+    found: Iterator[Any], asked: Look, show: Callable[[Any], Item], cursor: Callable[[Any], int]
+) -> Seen:
+    limit = max(1, min(asked.limit, LOOK_ROWS))
+    items: list[Item] = []
+    last = 0
+    for one in found:
+        if len(items) == limit:
+            return Seen(items, last)
+        items.append(show(one))
+        last = cursor(one)
+    return Seen(items)
+
+
+def _absolute(job: Job, relative: int) -> int | None:
+    return job.created + relative - 1 if relative else None
+
+
+def _how_it_ended(reason: Reason, exit: int) -> Item:
+    """`exit` is the code, or minus the signal."""
+    if reason is Reason.none:
+        return {"reason": "", "sentence": "", "exit_code": None, "signal": None}
+    signal = -exit if exit < 0 else None
+    code = exit if exit >= 0 and reason in (Reason.exited, Reason.none) else None
+    text = sentence(reason, {"exit": str(exit), "signal": str(signal)})
+    return {"reason": reason.name, "sentence": text, "exit_code": code, "signal": signal}
+
+
+def _cause(reason: Reason, facts: dict[str, str], lifts: str, agents: int) -> Item:
+    return {
+        "reason": reason.name,
+        "sentence": sentence(reason, facts),
+        "facts": facts,
+        "lifted_by": lifts,
+        "agents": agents,
+    }
+
+
+def _causes(verdict: Verdict) -> list[Item]:
+    causes = [_cause(one.reason, one.facts, one.lifts, one.agents) for one in verdict.blockers]
+    if verdict.never:
+        for cause in causes:
+            cause["never"] = True
+    return causes
+
+
+def _submission_state(counts: dict[str, int], jobs: int) -> str:
+    if counts.get("pending", 0) == jobs:
+        return "pending"
+    if counts.get("running", 0) or counts.get("pending", 0):
+        return "running"
+    if counts.get("succeeded", 0) == jobs:
+        return "succeeded"
+    return "failed" if counts.get("failed") else "cancelled"
