@@ -42,7 +42,7 @@ class Fate(Enum):
     ANSWER_LOST = "answer lost"  # it took effect; nobody is told
     LOST = "lost"  # it never takes effect
     DELAYED = "delayed"  # it waits in `Truth.delayed` until it is delivered
-    NO_SPACE = "no space"  # the store takes nothing that makes it grow
+    NO_SPACE = "no space"  # it reaches a store that takes nothing that makes it grow
 
 
 class Sent(Struct, frozen=True, gc=False):
@@ -53,8 +53,8 @@ class Sent(Struct, frozen=True, gc=False):
     """The handle that sent it."""
     term: int
     """The term its handle had won, 0 for none: the leader key it is conditional on."""
-    mark: int
-    """How many Puts had taken effect: a late Put is conditional on it, so it never undoes a newer one."""
+    number: int
+    """Its place among all ops sent: a Put takes effect only after older ones, so it never undoes a newer one."""
     campaign: int
     """Which Campaign of its handle it is or follows: a newer one gave up the lease of this one."""
 
@@ -79,7 +79,8 @@ class Truth:
         self.segments: dict[int, bytes] = {}
         self.head = 0
         self.term = 0
-        self.mark = 0
+        self.sent = 0
+        self.last_put = 0
         self.lead: Lead | None = None
         self.delayed: list[Sent] = []
         self.campaigns: list[int] = []
@@ -100,24 +101,29 @@ class Truth:
         except WrongHead:
             pass  # an older try of a segment that a repeat has written since
 
-    def apply(self, sent: Sent, now: int) -> Answer:
-        """Let one op take effect, if its conditions still hold."""
+    def apply(self, sent: Sent, now: int, room: bool = True) -> Answer:
+        """Let one op take effect, if its conditions still hold and there is room for it."""
         if self.lead is not None and now >= self.lead.until:
             self.lead = None
         match sent.op:
             case Load():
                 return Loaded(dict(self.values), sorted(self.segments.items()), self.head)
             case Campaign():
-                return self._campaign(sent, sent.op, now)
+                return self._campaign(sent, sent.op, now, room)
         if self.lead is None or self.lead.term != sent.term:
             return Deposed()
+        if isinstance(sent.op, Put | Commit) and not room:
+            return Unanswered("nospace")
         return self._as_leader(sent, self.lead, now)
 
-    def _campaign(self, sent: Sent, op: Campaign, now: int) -> Answer:
+    def _campaign(self, sent: Sent, op: Campaign, now: int, room: bool) -> Answer:
         if self.campaigns[sent.owner] != sent.campaign:
             return Unanswered("its lease was given up")
         if self.lead is not None and self.lead.owner != sent.owner:
             return Follower(self.lead.address)
+        self.lead = None
+        if not room:
+            return Unanswered("nospace")
         self.term += 1
         self.lead = Lead(sent.owner, self.term, op.address, op.lease_ms, now + op.lease_ms)
         return Elected(Fence(self.site, self.generation, self.term))
@@ -130,17 +136,17 @@ class Truth:
             case Resign():
                 self.lead = None
             case Put(values):
-                self._put(values, sent.mark)
+                self._put(values, sent.number)
             case Commit(n, segment):
                 return self._commit(n, segment)
             case Trim(below):
                 self.segments = {n: segment for n, segment in self.segments.items() if n >= below}
         return Done()
 
-    def _put(self, values: dict[str, bytes | None], mark: int) -> None:
-        if mark != self.mark:
+    def _put(self, values: dict[str, bytes | None], number: int) -> None:
+        if number < self.last_put:
             return
-        self.mark += 1
+        self.last_put = number
         for key, value in values.items():
             if value is None:
                 self.values.pop(key, None)
@@ -173,9 +179,7 @@ class Handle:
         if fate is Fate.DELAYED:
             self.truth.delayed.append(sent)
             return Unanswered("delayed")
-        if fate is Fate.NO_SPACE and isinstance(op, Campaign | Put | Commit):
-            return Unanswered("nospace")
-        answer = self.truth.apply(sent, now)
+        answer = self.truth.apply(sent, now, room=fate is not Fate.NO_SPACE)
         if fate is Fate.ANSWER_LOST:
             return Unanswered("answer lost")
         if isinstance(answer, Elected):
@@ -187,4 +191,5 @@ class Handle:
         if isinstance(op, Campaign):
             self.term = 0
             truth.campaigns[self.owner] += 1
-        return Sent(op, self.owner, self.term, truth.mark, truth.campaigns[self.owner])
+        truth.sent += 1
+        return Sent(op, self.owner, self.term, truth.sent, truth.campaigns[self.owner])

@@ -93,6 +93,7 @@ class EtcdStore:
         # The lease of the last Campaign, until it is known to be over.
         self._lease = 0
         self._puts = 0
+        self._full = False
 
     async def perform(self, op: Op) -> Answer:
         """Do one op; at most one at a time a line."""
@@ -105,7 +106,10 @@ class EtcdStore:
                     return await self._campaign(op)
             return await self._as_leader(op, self._lead) if self._lead else Deposed()
         except CallFailed as failed:
-            return Unanswered("nospace" if failed.why is Why.NO_SPACE else failed.details)
+            if failed.why is Why.NO_SPACE:
+                self._full = True
+                return Unanswered("nospace")
+            return Unanswered(failed.details)
 
     async def close(self) -> None:
         """Hang up. A lead that was not resigned ends with its lease."""
@@ -198,6 +202,8 @@ class EtcdStore:
         return Done() if ours else Deposed()
 
     async def _commit(self, lead: int, n: int, segment: bytes) -> Answer:
+        if n < 1:
+            raise WrongHead(f"there is no segment {n}")
         keys = self._keys
         request = pb.TxnRequest(
             compare=[_created(keys.leader, lead), _has(keys.head, _bytes(n - 1))],
@@ -225,12 +231,17 @@ class EtcdStore:
         if not reply.succeeded:
             return Deposed()
         try:
-            await self._calls.compact(reply.header.revision)
-        except CallFailed as failed:
-            # Forgotten already, by etcd's own compaction, or left to the next Trim: the segments are gone.
-            if failed.why not in (Why.COMPACTED, Why.UNANSWERED):
-                raise
+            await self._make_room(reply.header.revision)
+        except CallFailed:
+            pass  # the segments are gone; their room is left to the next Trim
         return Done()
+
+    async def _make_room(self, revision: int) -> None:
+        """Let what was deleted be forgotten. An etcd that was full stays closed until it is told otherwise."""
+        await self._calls.compact(revision, thoroughly=self._full)
+        if self._full:
+            await self._calls.reopen()
+            self._full = False
 
     async def _load(self) -> Answer:
         for _ in range(LOAD_TRIES):

@@ -18,6 +18,8 @@ from fairlead.shell.store.pb import rpc_pb2 as pb
 
 LARGEST_ANSWER = 32 << 20
 """Bytes of one answer that we take; a page of the fewest keys with the largest values is half of it."""
+DEFRAGMENT_S = 60.0
+"""Seconds for one member to rewrite its file: some 100 MB/s, and etcd advises against files above 8 GB."""
 METADATA = (("hasleader", "true"),)
 """Asks a member that is cut off from its leader to say so at once, instead of waiting."""
 OPTIONS = (
@@ -81,6 +83,8 @@ METHODS: dict[type, tuple[str, type]] = {
     pb.CompactionRequest: ("/etcdserverpb.KV/Compact", pb.CompactionResponse),
     pb.LeaseGrantRequest: ("/etcdserverpb.Lease/LeaseGrant", pb.LeaseGrantResponse),
     pb.LeaseRevokeRequest: ("/etcdserverpb.Lease/LeaseRevoke", pb.LeaseRevokeResponse),
+    pb.AlarmRequest: ("/etcdserverpb.Maintenance/Alarm", pb.AlarmResponse),
+    pb.DefragmentRequest: ("/etcdserverpb.Maintenance/Defragment", pb.DefragmentResponse),
     pb.LeaseKeepAliveRequest: ("/etcdserverpb.Lease/LeaseKeepAlive", pb.LeaseKeepAliveResponse),
 }
 
@@ -104,9 +108,14 @@ class Calls:
         answer: pb.TxnResponse = await self._ask(request)
         return answer
 
-    async def compact(self, revision: int) -> None:
-        """Let etcd forget what was overwritten or deleted before a revision."""
-        await self._ask(pb.CompactionRequest(revision=revision))
+    async def compact(self, revision: int, thoroughly: bool) -> None:
+        """Let etcd forget what was overwritten or deleted before a revision; thoroughly: return when it has."""
+        request = pb.CompactionRequest(revision=revision, physical=thoroughly)
+        try:
+            await self._ask(request, DEFRAGMENT_S if thoroughly else None)
+        except CallFailed as failed:
+            if failed.why is not Why.COMPACTED:  # etcd compacts on its own too, when it is set up so
+                raise
 
     async def grant(self, lease: int, ttl_s: int) -> None:
         """Begin a lease under a number of our own choice."""
@@ -131,18 +140,27 @@ class Calls:
         answer: pb.LeaseKeepAliveResponse = await self._ask(pb.LeaseKeepAliveRequest(ID=lease))
         return answer.TTL > 0
 
+    async def reopen(self) -> None:
+        """Give back to the disk what compaction has freed, and let a full etcd take writes again."""
+        for member in self._members:
+            try:
+                await member.ask(pb.DefragmentRequest(), DEFRAGMENT_S)
+            except grpc.aio.AioRpcError as error:
+                raise _read(error) from error
+        await self._ask(pb.AlarmRequest(action=pb.AlarmRequest.DEACTIVATE, alarm=pb.NOSPACE))
+
     async def close(self) -> None:
         """Hang up on every member."""
         for member in self._members:
             await member.channel.close(None)
 
-    async def _ask(self, request: Any) -> Any:
+    async def _ask(self, request: Any, timeout_s: float | None = None) -> Any:
         """The first answer of any member, asking each once."""
         failed: CallFailed | None = None
         for _ in self._members:
             asked = self._current
             try:
-                return await self._members[asked].ask(request, self._share_s)
+                return await self._members[asked].ask(request, timeout_s or self._share_s)
             except grpc.aio.AioRpcError as error:
                 failed = _read(error)
             if failed.why is not Why.UNANSWERED:
@@ -177,13 +195,10 @@ class Member:
         if not isinstance(request, pb.LeaseKeepAliveRequest):
             return await method(request, timeout=timeout_s, metadata=METADATA)
         # The stream could carry many; one that carries a single pair cannot hand us an older answer.
-        call = method(iter([request]), timeout=timeout_s, metadata=METADATA)
-        try:
-            async for answer in call:
-                return answer
-        finally:
-            call.cancel()
-        raise CallFailed(Why.UNANSWERED, "the stream ended without an answer")
+        answers = [answer async for answer in method(iter([request]), timeout=timeout_s, metadata=METADATA)]
+        if len(answers) != 1:
+            raise CallFailed(Why.UNANSWERED, f"the stream ended with {len(answers)} answers instead of one")
+        return answers[0]
 
 
 def _read(error: grpc.aio.AioRpcError) -> CallFailed:

@@ -108,6 +108,8 @@ class SqliteStore:
             match op:
                 case Load():
                     return _load(self._log)
+                case _ if not self._key.held():
+                    return Deposed()
                 case Put(values):
                     return _put(self._log, term, values)
                 case Commit(n, segment):
@@ -181,11 +183,12 @@ class LeaderKey:
 
     def held(self) -> bool:
         """Whether the lock is ours and still that of the file at this path."""
-        if self._file is None:
+        file = self._file
+        if file is None:
             return False
         try:
-            return os.path.samestat(os.fstat(self._file), os.stat(self.path))
-        except FileNotFoundError:
+            return os.path.samestat(os.fstat(file), os.stat(self.path))
+        except OSError:  # the file was taken away, or the lease line has just let go of it
             return False
 
     def release(self) -> None:
