@@ -1,19 +1,25 @@
-"""Which offsets of an agent's output may be acknowledged: those stored, with all before them stored too.
+"""Which offsets of agents' output may be acknowledged: those stored, with all before them stored too.
 
-The agent's spool is the copy until then. Where it begins on a connection is the point from which it vouches
-for everything earlier: it was acknowledged elsewhere, or the agent would have sent it again. Repeats and
-overlaps change nothing; a hole stops the acknowledgement in front of it until it is filled.
+The agent's spool is the copy until then. Where it first begins is the point from which it vouches for
+everything earlier: that was acknowledged elsewhere, or the agent would have sent it again. Beginning lower
+takes that word back. Repeats and overlaps change nothing; a hole stops the acknowledgement in front of it
+until its bytes are stored, here or by another front.
 """
 
 from __future__ import annotations
 
 from bisect import insort
+from collections import OrderedDict
 from collections.abc import Iterable
 
 from msgspec import Struct
 
 # Job, index, attempt, term, stream.
 Stream = tuple[int, int, int, int, int]
+
+# Streams that never end here, because their agent moved to another front, push each other out. A forgotten
+# one is vouched for anew by what its agent sends next, which comes behind everything that came before.
+STREAMS = 100_000
 
 
 class Acked(Struct, frozen=True, gc=False):
@@ -30,61 +36,80 @@ class Acked(Struct, frozen=True, gc=False):
 class Reach:
     """How far one stream is stored without a hole."""
 
-    __slots__ = ("islands", "total", "upto")
+    __slots__ = ("base", "islands", "total", "upto")
 
     def __init__(self, base: int) -> None:
+        self.base = base
         self.upto = base
         # Stored stretches behind a hole, by start.
         self.islands: list[tuple[int, int]] = []
         self.total: int | None = None
 
+    def begin(self, offset: int) -> None:
+        """The agent begins here: from a lower place than before, all between counts only once stored."""
+        if offset < self.base:
+            insort(self.islands, (self.base, self.upto))
+            self.base = self.upto = offset
+
     def add(self, start: int, end: int) -> None:
         """These bytes are stored."""
-        if start > self.upto:
-            insort(self.islands, (start, end))
-            return
-        self.upto = max(self.upto, end)
+        insort(self.islands, (start, end))
         while self.islands and self.islands[0][0] <= self.upto:
             self.upto = max(self.upto, self.islands.pop(0)[1])
 
     def ended(self) -> bool:
-        """Is the whole stream stored, its end included?"""
+        """Is the whole stream stored?"""
         return self.total is not None and self.upto >= self.total
 
 
 class Ledger:
-    """What one connection of an agent sent, and how much of it is stored."""
+    """What agents sent to one front, and how much of it is stored."""
 
-    __slots__ = ("_reach",)
+    __slots__ = ("_most", "_reach")
 
-    def __init__(self) -> None:
-        self._reach: dict[Stream, Reach] = {}
+    def __init__(self, most: int = STREAMS) -> None:
+        self._most = most
+        self._reach: OrderedDict[Stream, Reach] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._reach)
 
     def heard(self, stream: Stream, offset: int) -> None:
-        """Bytes from there on arrived; only the first word about a stream matters."""
-        if stream not in self._reach:
-            self._reach[stream] = Reach(offset)
-
-    def stored(self, stream: Stream, offset: int, length: int, end: bool) -> None:
-        """What was heard is stored; with `end` the stream is whole at `offset + length`."""
+        """Bytes from there on arrived."""
         reach = self._reach.get(stream)
         if reach is None:
-            reach = self._reach[stream] = Reach(offset)
-        reach.add(offset, offset + length)
-        if end:
-            reach.total = offset + length
+            self._reach[stream] = Reach(offset)
+            if len(self._reach) > self._most:
+                self._reach.popitem(last=False)
+            return
+        reach.begin(offset)
+        self._reach.move_to_end(stream)
+
+    def stored(self, stream: Stream, start: int, end: int, last: bool = False) -> None:
+        """These bytes are stored; with `last` the stream has no more."""
+        reach = self._reach.get(stream)
+        if reach is None:
+            reach = self._reach[stream] = Reach(start)
+        reach.add(start, end)
+        if last:
+            reach.total = end
+
+    def holes(self, streams: Iterable[Stream]) -> list[tuple[Stream, int, int]]:
+        """What keeps these from being acknowledged further: the first hole of each."""
+        return [
+            (stream, reach.upto, reach.islands[0][0])
+            for stream in dict.fromkeys(streams)
+            if (reach := self._reach.get(stream)) is not None and reach.islands
+        ]
 
     def acknowledge(self, streams: Iterable[Stream]) -> Acked:
         """How far the agent may drop these streams; what is whole is forgotten here too."""
         acked = Acked([], [], [], [], [], [])
+        columns = (acked.job, acked.index, acked.attempt, acked.term, acked.stream, acked.offset)
         for stream in dict.fromkeys(streams):
             reach = self._reach.get(stream)
             if reach is None:
                 continue
-            columns = (acked.job, acked.index, acked.attempt, acked.term, acked.stream, acked.offset)
             for column, value in zip(columns, (*stream, reach.upto), strict=True):
                 column.append(value)
             if reach.ended():

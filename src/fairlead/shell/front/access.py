@@ -1,21 +1,28 @@
 """Who asks, and whether that role may: bearer tokens on TCP, the local administrator on the UNIX socket.
 
-A token is `id.secret`, with the hash of the site's authority behind it where a machine joins by it. Only the
-digest of the secret leaves this process; control says what it stands for, and that is believed for 5 s.
+Only the digest of a token's secret leaves this process; control says what it stands for, and that is believed
+for 5 s.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import secrets
 import time
 from collections import OrderedDict
 
-from msgspec import Struct
-
 from fairlead.model.errors import Problem
 from fairlead.model.requests import Check, Principal, Reply
+from fairlead.model.tokens import (
+    ID_BYTES,
+    SECRET_BYTES,
+    BearerToken,
+    JoinToken,
+    bearer_token,
+    digest_of,
+    join_token,
+    read_bearer,
+)
 
 from .link import ControlLink
 
@@ -38,36 +45,17 @@ TOKEN_ROLES: dict[str, tuple[int, int]] = {
     "operator": (30 * DAY_MS, -1),
     "admin": (30 * DAY_MS, -1),
 }
+# With these a machine or a program joins; they open no route.
+JOINING = frozenset({"agent", "server", "controller"})
 LOCAL = Principal("admin", "")
 
 
-class Token(Struct, frozen=True, gc=False):
-    """The parts of a token."""
-
-    id: str
-    secret: str
-    authority: str = ""
-
-    def text(self) -> str:
-        """As it is shown, once."""
-        return ".".join(part for part in (self.id, self.secret, self.authority) if part)
-
-    def digest(self) -> str:
-        """All that control keeps of the secret."""
-        return hashlib.sha256(self.secret.encode()).hexdigest()
-
-
-def new_token(authority: str = "") -> Token:
-    """A token that nobody can guess."""
-    return Token(secrets.token_hex(5), secrets.token_urlsafe(24), authority)
-
-
-def read_token(text: str) -> Token | None:
-    """The parts of what somebody presents, or None when it is no token."""
-    parts = text.strip().split(".")
-    if len(parts) not in (2, 3) or len(text) > 512 or not all(parts):
-        return None
-    return Token(*parts)
+def new_token(role: str, authority_der: bytes) -> BearerToken | JoinToken:
+    """A token that nobody can guess; one by which a machine joins also names the site."""
+    random = secrets.token_bytes(ID_BYTES), secrets.token_bytes(SECRET_BYTES)
+    if role in JOINING:
+        return join_token(*random, authority_der)
+    return bearer_token(*random)
 
 
 def may(principal: Principal, role: str) -> bool:
@@ -97,10 +85,12 @@ class Access:
         kind, _, text = authorization.partition(" ")
         if not authorization:
             return NO_TOKEN
-        token = read_token(text) if kind.lower() == "bearer" else None
-        if token is None:
-            return BAD_TOKEN
-        answer = await self._check(token.id, token.digest())
+        if kind.lower() != "bearer":
+            return NO_TOKEN
+        token = read_bearer(text)
+        if isinstance(token, Problem):
+            return token
+        answer = await self._check(token.id, digest_of(token.secret))
         return answer if isinstance(answer, Problem) else (token.id, answer)
 
     def forget(self, token: str) -> None:

@@ -33,7 +33,6 @@ RETRY_LAST_S = 5.0
 class Waiting(Struct, gc=False):
     """A block that is not stored yet, and who waits for it."""
 
-    ledger: Ledger
     block: Block
     data: bytes
     done: asyncio.Future[Acked]
@@ -47,8 +46,9 @@ class Intake:
         self._blobs = blobs
         self._logs = logs
         self._expand = expand
-        self._ledgers: dict[int, Ledger] = {}
+        self._ledger = Ledger()
         self._queue: deque[Waiting] = deque()
+        self._batch: list[Waiting] = []
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -66,11 +66,10 @@ class Intake:
             flaw = sealed.flaw.value if isinstance(sealed, Refusal) else "more bytes follow it"
             log.warning("agent %d sent %d bytes that are no block: %s", agent, len(block), flaw)
             return Problem("bad_block", "the bytes are no block", why=flaw, retryable=True)
-        ledger = self._ledgers.setdefault(agent, Ledger())
         held = self._logs.hold(sealed, block)
-        for row in range(len(held.job)):
-            ledger.heard(held.stream_of(row), held.offset[row])
-        waiting = Waiting(ledger, held, block, asyncio.get_running_loop().create_future())
+        for stream, offset in zip(held.streams(), held.offset, strict=True):
+            self._ledger.heard(stream, offset)
+        waiting = Waiting(held, block, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
         self.waiting_bytes += len(block)
         self.taken_bytes += len(block)
@@ -83,28 +82,22 @@ class Intake:
         """Wait until more blocks may come; to be asked before the next read of a connection."""
         await self._room.wait()
 
-    def drop(self, agent: int) -> None:
-        """The agent's connection is over: what it sends on the next one stands for itself."""
-        self._ledgers.pop(agent, None)
-
     async def run(self) -> None:
-        """Store what arrives; runs until cancelled, and may be run again."""
+        """Store what arrives; runs until cancelled."""
         while True:
             await self._arrived.wait()
-            batch = self._next_batch()
+            batch = self._batch = self._next_batch()
             key = blob_keys.fresh(self._boot, self._objects)
-            try:
-                await self._put(key, b"".join(waiting.data for waiting in batch))
-            except asyncio.CancelledError:
-                self._queue.extendleft(reversed(batch))
-                raise
+            await self._put(key, b"".join(waiting.data for waiting in batch))
             self._objects += 1
             self._settle(key, batch)
+            await self._bridge(batch)
+            self._answer(batch)
 
     def close(self) -> None:
         """No more puts; whoever still waits is told nothing, and sends again elsewhere."""
         self._thread.shutdown(wait=True)
-        for waiting in self._queue:
+        for waiting in (*self._batch, *self._queue):
             waiting.done.cancel()
 
     def _next_batch(self) -> list[Waiting]:
@@ -133,16 +126,33 @@ class Intake:
                 return
 
     def _settle(self, key: str, batch: list[Waiting]) -> None:
+        """The batch is stored."""
         self._logs.stored(key, [waiting.block for waiting in batch])
         for waiting in batch:
             self.waiting_bytes -= len(waiting.data)
             self.stored_bytes += len(waiting.data)
-            block, ledger = waiting.block, waiting.ledger
-            streams = [block.stream_of(row) for row in range(len(block.job))]
-            for row, stream in enumerate(streams):
-                end = bool(block.flags[row] & END)
-                ledger.stored(stream, block.offset[row], block.length[row], end)
-            if not waiting.done.done():
-                waiting.done.set_result(ledger.acknowledge(streams))
+            block = waiting.block
+            rows = zip(block.streams(), block.offset, block.length, block.flags, strict=True)
+            for stream, offset, length, flags in rows:
+                self._ledger.stored(stream, offset, offset + length, bool(flags & END))
         if self.waiting_bytes < WAITING_BYTES:
             self._room.set()
+
+    async def _bridge(self, batch: list[Waiting]) -> None:
+        """An agent that left for another front and came back skips what is stored there: look for it."""
+        streams = [stream for waiting in batch for stream in waiting.block.streams()]
+        holes = self._ledger.holes(streams)
+        if not holes:
+            return
+        try:
+            await self._logs.refresh()
+        except OSError as fault:
+            log.warning("blocks of other fronts cannot be looked for: %s", fault)
+        for stream, start, end in holes:
+            if self._logs.holds(stream, start, end):
+                self._ledger.stored(stream, start, end)
+
+    def _answer(self, batch: list[Waiting]) -> None:
+        for waiting in batch:
+            if not waiting.done.done():
+                waiting.done.set_result(self._ledger.acknowledge(waiting.block.streams()))

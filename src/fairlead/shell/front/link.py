@@ -1,4 +1,4 @@
-"""What a front needs of others: a link to the control that leads, a store of bytes, a signer."""
+"""What a front needs of others: a link to the control that leads, a store of bytes, a signer, a bell to ring."""
 
 from __future__ import annotations
 
@@ -39,3 +39,11 @@ class Blobs(Protocol):
 
 Sign = Callable[[str, str, int], str]
 """(certificate request, role, number) to certificate, all PEM; ValueError for a request that is none."""
+
+
+class Ring(Protocol):
+    """What is rung when there may be news for somebody."""
+
+    def set(self) -> None:
+        """Ring."""
+        ...

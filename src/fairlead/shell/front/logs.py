@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from fairlead.model.blocks import END, Columns, Expand, Refusal, Sealed, parse, payload_of
 from fairlead.model.intake import Stream
 
-from .link import Blobs
+from .link import Blobs, Ring
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +73,10 @@ class Block:
             if self.job[row] == job:
                 yield row
 
+    def streams(self) -> Iterator[Stream]:
+        """Which stream each row is a piece of."""
+        return zip(self.job, self.index, self.attempt, self.term, self.stream, strict=True)
+
     def stream_of(self, row: int) -> Stream:
         """Which stream a row is a piece of."""
         return (self.job[row], self.index[row], self.attempt[row], self.term[row], self.stream[row])
@@ -93,7 +97,7 @@ class Opened:
         self.places: list[tuple[Block, int]] = []
         self.total: int | None = None
         self.readers = 0
-        self.bells: set[asyncio.Event] = set()
+        self.bells: set[Ring] = set()
 
     def add(self, block: Block, row: int) -> None:
         """One more row of this stream."""
@@ -214,6 +218,16 @@ class Logs:
                 )
         return sorted(found)
 
+    def holds(self, stream: Stream, start: int, end: int) -> bool:
+        """Are all these bytes stored, whoever took them?"""
+        with self.open(stream) as reader:
+            while start < end:
+                found = reader.find(start)
+                if found is None or not found[0].key:
+                    return False
+                start += found[2]
+        return True
+
     def open(self, stream: Stream) -> Reader:
         """Begin to read a stream; the reader must be closed."""
         opened = self._opened.get(stream)
@@ -331,7 +345,7 @@ class Logs:
 
 
 class Reader:
-    """One reader of one stream. Use as a context."""
+    """One reader of one stream; to be closed."""
 
     __slots__ = ("_logs", "_opened", "_stream")
 
@@ -344,6 +358,10 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Read no more."""
         self._logs.close(self._stream, self._opened)
 
     @property
@@ -351,9 +369,13 @@ class Reader:
         """The length of the whole stream, once its end is known."""
         return self._opened.total
 
+    def find(self, offset: int) -> tuple[Block, int, int] | None:
+        """The block with that offset, where it is in its payload, and how many bytes follow there."""
+        return self._opened.find(offset)
+
     async def read(self, offset: int) -> bytes:
         """Bytes from that offset on, as many as are at hand; none when there are none (yet)."""
-        while (found := self._opened.find(offset)) is not None:
+        while (found := self.find(offset)) is not None:
             block, start, length = found
             payload = await self._logs.raw(block)
             if payload is not None:
@@ -364,11 +386,11 @@ class Reader:
         """Where bytes go on behind a hole at that offset."""
         return self._opened.following(offset)
 
-    def listen(self, bell: asyncio.Event) -> None:
+    def listen(self, bell: Ring) -> None:
         """Ring when there may be more."""
         self._opened.bells.add(bell)
 
-    def leave(self, bell: asyncio.Event) -> None:
+    def leave(self, bell: Ring) -> None:
         """Ring no more."""
         self._opened.bells.discard(bell)
 

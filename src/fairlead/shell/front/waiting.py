@@ -13,13 +13,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fairlead.base.ids import find_job_number
 from fairlead.model.changes import Change, Part
 from fairlead.model.errors import Problem
 from fairlead.model.keys import Keys
 
-from .link import ControlLink
+from .link import ControlLink, Ring
 
 log = logging.getLogger(__name__)
+
+# A job by number, and an instance of it where only that one matters.
+Place = tuple[int, int | None]
 
 # What is kept for followers of events who come back: rows of columns, whatever the number of segments.
 KEPT_ROWS = 500_000
@@ -40,8 +44,10 @@ class Feed:
         self._open: list[Part] = []
         self._rows: deque[int] = deque()
         self._total = 0
-        self._by_job: dict[int, set[asyncio.Event]] = {}
-        self._any: set[asyncio.Event] = set()
+        # Who waits for a job, for one instance of a job, for anything.
+        self._jobs: dict[int, set[Ring]] = {}
+        self._instances: dict[int, dict[int, set[Ring]]] = {}
+        self._any: set[Ring] = set()
         self.parts: deque[Part] = deque()
         # Segments below this one are not kept any more.
         self.floor = 0
@@ -53,7 +59,7 @@ class Feed:
         pause = AGAIN_FIRST_S
         while True:
             try:
-                async for said in self._link.follow(self.head + 1 if self.head else 0):
+                async for said in self._link.follow(self.head + 1):
                     pause = AGAIN_FIRST_S
                     if isinstance(said, Part):
                         self.hear(said)
@@ -61,7 +67,7 @@ class Feed:
                         self.jump(said.since)
             except (OSError, TimeoutError) as fault:
                 log.warning("the link to control is cut: %s", fault)
-            self._ring_all()
+            self.ring_all()
             await asyncio.sleep(pause)
             pause = min(pause * 2, AGAIN_LAST_S)
 
@@ -78,7 +84,10 @@ class Feed:
         whole, self._open = self._open, []
         for one in whole:
             self._keep(one)
-        self._ring(job for one in whole for change in one.changes for job in jobs_of(change))
+        for one in whole:
+            for change in one.changes:
+                self._ring(change)
+        _ring(self._any)
 
     def jump(self, since: int) -> None:
         """Segments before that one were not told: everybody looks anew."""
@@ -89,7 +98,7 @@ class Feed:
         self._total = 0
         self.floor = since
         self.head = since - 1
-        self._ring_all()
+        self.ring_all()
 
     def _keep(self, part: Part) -> None:
         if not self.parts and not self.floor:
@@ -102,32 +111,54 @@ class Feed:
             self.floor = self.parts.popleft().n + 1
             self._total -= self._rows.popleft()
 
-    def _ring(self, jobs: Iterable[int]) -> None:
-        for job in set(jobs) if self._by_job else ():
-            for bell in self._by_job.get(job, ()):
-                bell.set()
-        for bell in self._any:
-            bell.set()
+    def _ring(self, change: Change) -> None:
+        for job in set(jobs_of(change)) if self._jobs else ():
+            _ring(self._jobs.get(job, ()))
+        keys: Keys | None = getattr(change, "keys", None)
+        for job, first, count, _ in keys.spans() if self._instances and keys is not None else ():
+            waiting = self._instances.get(job, {})
+            near = range(first, first + count) if count < len(waiting) else list(waiting)
+            for index in near:
+                if first <= index < first + count:
+                    _ring(waiting.get(index, ()))
 
-    def _ring_all(self) -> None:
-        for bells in (*self._by_job.values(), self._any):
-            for bell in bells:
-                bell.set()
+    def ring_all(self) -> None:
+        """Everybody looks anew."""
+        for bells in (*self._jobs.values(), self._any):
+            _ring(bells)
+        for waiting in self._instances.values():
+            for bells in waiting.values():
+                _ring(bells)
 
     @contextmanager
-    def listening(self, jobs: Iterable[int], bell: asyncio.Event) -> Iterator[None]:
-        """Ring the bell when one of these jobs changes; when anything does, where no job is named."""
-        places = [self._by_job.setdefault(job, set()) for job in jobs] or [self._any]
-        for place in places:
-            place.add(bell)
+    def listening(self, places: Iterable[Place], bell: Ring) -> Iterator[None]:
+        """Ring the bell when one of these changes; when anything does, where nothing is named."""
+        named = list(places)
+        for bells in [self._bells(place) for place in named] or [self._any]:
+            bells.add(bell)
         try:
             yield
         finally:
-            for place in places:
-                place.discard(bell)
-            for job in jobs:
-                if not self._by_job.get(job, True):
-                    del self._by_job[job]
+            self._any.discard(bell)
+            for job, index in named:
+                self._bells((job, index)).discard(bell)
+                if index is not None and not self._instances[job][index]:
+                    del self._instances[job][index]
+                if not self._instances.get(job, True):
+                    del self._instances[job]
+                if not self._jobs.get(job, True):
+                    del self._jobs[job]
+
+    def _bells(self, place: Place) -> set[Ring]:
+        job, index = place
+        if index is None:
+            return self._jobs.setdefault(job, set())
+        return self._instances.setdefault(job, {}).setdefault(index, set())
+
+
+def _ring(bells: Iterable[Ring]) -> None:
+    for bell in bells:
+        bell.set()
 
 
 def jobs_of(change: Change) -> list[int]:
@@ -152,9 +183,25 @@ Item = dict[str, Any]
 Look = Callable[[], Awaitable[Item | Problem]]
 
 
-async def until(
-    feed: Feed, look: Look, jobs: Callable[[Item], list[int]], done: Callable[[Item], bool], seconds: float
-) -> Item | Problem:
+def instance_of(item: Item) -> tuple[int, int]:
+    """The numbers behind the id of an instance."""
+    job, _, index = str(item["id"]).rpartition("/")
+    number = find_job_number(job)
+    if number is None or not index.isdecimal():
+        raise ValueError(f"control calls an instance {item['id']}")
+    return number, int(index)
+
+
+def places_of(item: Item) -> list[Place]:
+    """What to listen to for an item: an instance, a job, or the jobs of a submission."""
+    if "index" in item:
+        return [instance_of(item)]
+    ids = [item.get("id"), *item.get("jobs", ())]
+    found = [find_job_number(str(one.get("id") if isinstance(one, dict) else one)) for one in ids]
+    return [(number, None) for number in found if number is not None]
+
+
+async def until(feed: Feed, look: Look, done: Callable[[Item], bool], seconds: float) -> Item | Problem:
     """The item once it is done, or as it is when the time is over; at once when it is not to be seen."""
     ends = time.monotonic() + seconds
     item = await look()
@@ -162,7 +209,7 @@ async def until(
         return item
     bell = asyncio.Event()
     pause = LOOK_FIRST_S
-    with feed.listening(jobs(item), bell):
+    with feed.listening(places_of(item), bell):
         while True:
             # Again inside: what happened between the first look and now rang no bell.
             looked = time.monotonic()

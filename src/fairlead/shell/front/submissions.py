@@ -1,0 +1,58 @@
+"""Reads the body of a submission, JSON or a job file, into exact specs; or everything wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from fairlead.model.errors import Problem, quote
+from fairlead.model.jobs import JobSpec
+from fairlead.model.submission import read_submission
+
+from .yaml12 import load
+
+JSON = "application/json"
+YAML = ("text/yaml", "application/yaml", "application/x-yaml", "text/x-yaml")
+LONGEST_FILE_NAME = 200
+
+
+class Body(Struct, frozen=True):
+    """Jobs to submit; `tenant` empty: the caller's own."""
+
+    name: str
+    specs: list[JobSpec]
+    tenant: str
+
+
+def read_body(data: bytes, headers: Mapping[str, str]) -> Body | list[Problem]:
+    """What a body asks for. `X-File-Name` (quoted as in URLs) is what its places are called after."""
+    media = headers.get("content-type", JSON).split(";")[0].strip().lower()
+    if media in YAML:
+        name = unquote(headers.get("x-file-name", ""))[:LONGEST_FILE_NAME] or "request.yaml"
+        loaded = load(data, name)
+    elif media == JSON:
+        loaded = load(data, "request.json")
+    else:
+        said = f"a submission is JSON or YAML, not {media}"
+        return [Problem("wrong_media_type", said, fix="Content-Type: application/json, or text/yaml")]
+    if isinstance(loaded, Problem):
+        return [loaded]
+    document = loaded.document
+    tenant = _take_tenant(document) if media == JSON else ""
+    if isinstance(tenant, Problem):
+        return [tenant]
+    read = read_submission(document, loaded.places if media in YAML else None)
+    return read if isinstance(read, list) else Body(read.name, read.specs, tenant)
+
+
+def _take_tenant(document: Any) -> str | Problem:
+    """A program says beside the jobs whose they are; a job file does not."""
+    tenant = document.pop("tenant", None) if isinstance(document, dict) else None
+    if tenant is None:
+        return ""
+    if not isinstance(tenant, str) or not 0 < len(tenant) <= 128:
+        return Problem("not_a_name", f"tenant is {quote(tenant)}", where="tenant", fix='"tenant": "team-a"')
+    return tenant
