@@ -278,7 +278,12 @@ def test_a_need_that_is_not_in_the_file_is_an_older_job_unless_somebody_knows_be
     document = {"jobs": [job(name="compile"), job(name="x", needs=["complie", "j-3k9", "ci/old"])]}
     assert [need.job for need in specs(document)[1].needs] == ["complie", "j-3k9", "ci/old"]
     asked: list[str] = []
-    found = read_submission(document, known=lambda name: bool(asked.append(name)) or name != "complie")
+
+    def known(name: str) -> bool:
+        asked.append(name)
+        return name != "complie"
+
+    found = read_submission(document, known=known)
     assert isinstance(found, list) and len(found) == 1
     assert (found[0].code, found[0].why) == ("unknown_job", "did you mean `compile`?")
     assert asked == ["complie", "j-3k9", "ci/old"]
