@@ -16,7 +16,7 @@ from fairlead.model.errors import Problem
 from fairlead.model.orders import Frame
 from fairlead.plane.words import Closed, Opened, Received
 from fairlead.shell.wire.columns import DOWN, UP
-from fairlead.shell.wire.listening import Context, Gate, Served, method
+from fairlead.shell.wire.listening import Context, Gate, Served, accept, method
 
 QUEUED = 16 << 20
 """Bytes that may wait for one agent. It reports anew after a hang-up, so nothing is lost by one."""
@@ -62,7 +62,7 @@ class AgentDoor:
         if agent is None:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the certificate is not an agent's")
         # The agent waits for this: it means that the session is open.
-        await context.send_initial_metadata(())
+        await accept(context)
         session = next(self._numbers)
         served = self._sessions[session] = Served(context, self._queued)
         self._on_event(Opened(session, agent))

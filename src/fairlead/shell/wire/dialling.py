@@ -8,7 +8,7 @@ import grpc
 from grpc import aio
 
 from fairlead.model.errors import Problem
-from fairlead.shell.wire.outbox import LARGEST_PIECE, Outbox
+from fairlead.shell.wire.outbox import ACCEPTED, LARGEST_PIECE, Outbox
 
 CODES = {
     grpc.StatusCode.UNAVAILABLE: ("unreachable", "the server does not answer", True),
@@ -53,9 +53,14 @@ class Dialled:
             code, details = grpc.StatusCode.CANCELLED, "hung up here"
         return refusal(code, details, self.address)
 
-    async def opened(self) -> None:
-        """Wait until the server has accepted the call; AioRpcError when it does not."""
-        await self._call.wait_for_connection()
+    async def opened(self) -> Problem | None:
+        """Wait until the server has accepted the call, or said why not."""
+        try:
+            if ACCEPTED in await self._call.initial_metadata():
+                return None
+        except aio.AioRpcError as error:
+            return refusal(error.code(), error.details() or "", self.address)
+        return refusal(await self._call.code(), await self._call.details(), self.address)
 
     def cancel(self) -> None:
         """End the stream; whoever reads it learns so."""
@@ -93,14 +98,13 @@ async def dial(
     dialled = Dialled(address, aio.secure_channel(address, credentials, options), method)
     try:
         async with asyncio.timeout(timeout_s):
-            await dialled.opened()
-    except aio.AioRpcError as error:
-        await dialled.close()
-        return refusal(error.code(), error.details() or "", address)
+            problem = await dialled.opened()
     except TimeoutError:
-        await dialled.close()
-        return refusal(grpc.StatusCode.DEADLINE_EXCEEDED, f"no answer in {timeout_s:g} s", address)
+        problem = refusal(grpc.StatusCode.DEADLINE_EXCEEDED, f"no answer in {timeout_s:g} s", address)
     except asyncio.CancelledError:
         await dialled.close()
         raise
-    return dialled
+    if problem is None:
+        return dialled
+    await dialled.close()
+    return problem

@@ -13,7 +13,7 @@ from fairlead.model.errors import Problem
 from fairlead.model.requests import Answer, Told
 from fairlead.plane.words import Asked, Unlinked
 from fairlead.shell.wire.asks import decode_asks, encode_answer, encode_told
-from fairlead.shell.wire.listening import Context, Gate, Served, method
+from fairlead.shell.wire.listening import Context, Gate, Served, accept, method
 from fairlead.shell.wire.outbox import LARGEST_PIECE
 
 QUEUED = 64 << 20
@@ -73,7 +73,7 @@ class FrontDoor:
     async def _link(self, context: Context) -> None:
         if not self._admits(context):
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the certificate is not a server's")
-        await context.send_initial_metadata(())
+        await accept(context)
         link = next(self._numbers)
         served = self._links[link] = Served(context, self._queued)
         try:

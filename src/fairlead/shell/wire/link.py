@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from itertools import count
 
 import grpc
@@ -85,7 +85,7 @@ class ControlLink:
             self._asked_bytes -= len(piece)
             self._rest()
 
-    async def follow(self, since: int) -> AsyncIterator[Part | Following]:
+    async def follow(self, since: int) -> AsyncGenerator[Part | Following, None]:
         """Every segment from `since` on (-1: from now), once and in order, for as long as it is iterated.
 
         A Following (with `resync`) comes where segments are missing: what is known must be looked up anew,

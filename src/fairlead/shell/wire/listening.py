@@ -17,7 +17,7 @@ import grpc
 from grpc import aio
 
 from fairlead.model.errors import Problem
-from fairlead.shell.wire.outbox import LARGEST_PIECE, Outbox
+from fairlead.shell.wire.outbox import ACCEPTED, LARGEST_PIECE, Outbox
 
 Context = aio.ServicerContext[Any, bytes]
 
@@ -174,6 +174,11 @@ class Gate:
         """Wait while the gate is shut."""
         if not self._open.is_set():
             await self._open.wait()
+
+
+async def accept(context: Context) -> None:
+    """Tell the caller that its call is open; it waits for this."""
+    await context.send_initial_metadata(((ACCEPTED, "1"),))
 
 
 def method(service: str, name: str, serve: Callable[[Context], Awaitable[None]]) -> Any:

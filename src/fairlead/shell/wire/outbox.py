@@ -18,6 +18,9 @@ MESSAGE_BYTES = 1 << 20
 LARGEST_PIECE = 4 << 20
 """What a receiver accepts."""
 
+ACCEPTED = "fairlead-accepted"
+"""The metadata with which a server opens a call. A refused call has none, and its status may come later."""
+
 
 class Outbox:
     """Pieces that wait for one stream, and the task that writes them while there are any."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from fairlead.model.errors import Problem
 from fairlead.shell.wire.dialling import Dialled, dial
-from fairlead.shell.wire.listening import Context, Served, method
+from fairlead.shell.wire.listening import Context, Served, accept, method
 from fairlead.shell.wire.pb import agent_pb2
 
 WINDOW = 8 << 20
@@ -91,7 +91,7 @@ class OutputDoor:
         agent = self._peer(context)
         if agent is None:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the certificate is not an agent's")
-        await context.send_initial_metadata(())
+        await accept(context)
         served = Served(context, QUEUED)
         pushing = _Pushing(served, agent, self._on_block, self._window, self._storing)
         await served.run(pushing.work)
