@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from fairlead.agent.words import Why
+from fairlead.agent.words import Why, key_of
 from fairlead.model.lifecycles import Outcome, Stage
 from fairlead.model.orders import How
 from fairlead.model.reasons import Reason
@@ -33,7 +33,7 @@ class Note(Struct, frozen=True, gc=False, array_like=True):
     @property
     def key(self) -> str:
         """How core, keeper and spool name it."""
-        return f"{self.job}.{self.index}.{self.number}.{self.term}"
+        return key_of(self.job, self.index, self.number, self.term)
 
 
 _decode_note = msgspec.json.Decoder(Note).decode
@@ -125,6 +125,9 @@ FAILED_EXITS = {Reason.not_found: 127, Reason.not_executable: 126}
 def judge(attempt: Attempt, why: Why, code: int, signal: int) -> tuple[Outcome, Reason, int]:
     """Outcome, reason and exit of a process that is over."""
     exit_ = -signal if signal else code
+    if why is Why.ordered and attempt.how is None:
+        # Not by us: the keeper itself was told to end, as when a machine is shut down.
+        why = Why.abandoned
     if why is Why.ordered:
         reason = attempt.reason or Reason.cancelled_by_user
         return _ORDERED.get(reason, Outcome.cancelled), reason, exit_

@@ -303,15 +303,13 @@ class Agent:
 
     def _listed(self, event: KeeperListed) -> None:
         self._keeper = True
-        named: set[str] = set(event.running) | set(event.ended.key)
-        for key, text in zip(event.running, event.running_meta, strict=True):
+        for key, text in event.meta.items():
             self._recall(key, text)
-        for key, text in zip(event.ended.key, event.ended_meta, strict=True):
-            self._recall(key, text)
-        self._started(KeeperStarted(event.running, event.started))
+        self._started(event.running)
         self._ended(event.ended)
+        self._failed(event.failed)
         for attempt in list(self._attempts):
-            if attempt.key not in named and attempt.end is None:
+            if attempt.key not in event.meta and attempt.end is None:
                 self._close(attempt, Why.abandoned, (0, 0), (attempt.started, self._wall), (0, 0))
         for how, make in ((How.stop, StopProcess), (How.kill, KillProcess)):
             ordered = [one.key for one in self._attempts if one.end is None and one.how == how]

@@ -78,13 +78,12 @@ class Spawning:
         spawn, settings = self._spawn, self._settings
         key = attempt.key
         workspace = "" if self._spec.dir else f"{settings.attempts}/{key}"
-        out = f"{settings.spool}/{key}.out"
         spawn.key.append(key)
         spawn.workspace.append(workspace)
         spawn.cwd.append(self._spec.dir or workspace)
         spawn.environment.append(self._environment(attempt, workspace, wall))
-        spawn.out.append(out)
-        spawn.err.append(out if self._spec.merge_output else f"{settings.spool}/{key}.err")
+        spawn.out.append(f"{settings.spool}/{key}.out")
+        spawn.err.append("" if self._spec.merge_output else f"{settings.spool}/{key}.err")
         spawn.meta.append(write_note(attempt.note))
         spawn.lease_until.append(lease_until)
 

@@ -18,6 +18,11 @@ from fairlead.model.reasons import Reason
 from fairlead.model.storage import Fence
 
 
+def key_of(job: int, index: int, number: int, term: int) -> str:
+    """How core, keeper and spool name an attempt."""
+    return f"{job}.{index}.{number}.{term}"
+
+
 class Why(IntEnum):
     """What made the keeper see an end."""
 
@@ -98,19 +103,6 @@ class KeeperEnded(Struct, frozen=True, gc=False):
     err_length: list[int]
 
 
-class KeeperListed(Struct, frozen=True, gc=False):
-    """The first word of a keeper on a new connection: all it holds. What it does not name, it will not start.
-
-    `meta` is what the core gave with `Spawn`; the ended ones stand in `running` no more.
-    """
-
-    running: list[str]
-    running_meta: list[str]
-    started: list[int]
-    ended: KeeperEnded
-    ended_meta: list[str]
-
-
 class KeeperStarted(Struct, frozen=True, gc=False):
     """Processes that run."""
 
@@ -123,6 +115,18 @@ class KeeperFailed(Struct, frozen=True, gc=False):
 
     key: list[str]
     reason: list[Reason]
+
+
+class KeeperListed(Struct, frozen=True, gc=False):
+    """The first word of a keeper on a new connection: all it holds. What it does not name, it will not start.
+
+    `meta` is, by key, what the core gave with `Spawn`; each key stands in one of the three lists.
+    """
+
+    meta: dict[str, str]
+    running: KeeperStarted
+    ended: KeeperEnded
+    failed: KeeperFailed
 
 
 class KeeperLost(Struct, frozen=True, gc=False):
@@ -246,6 +250,7 @@ class Spawn(Struct, frozen=True, gc=False):
     cwd: list[str]
     environment: list[dict[str, str]]
     out: list[str]
+    # Empty: into `out` too.
     err: list[str]
     meta: list[str]
     # When each is ended unless `MoveDeadline` comes first; 0: never.

@@ -15,6 +15,7 @@ from fairlead.agent.words import (
     FenceKept,
     Heard,
     KeeperEnded,
+    KeeperFailed,
     KeeperListed,
     KeeperStarted,
     KeepFence,
@@ -26,6 +27,7 @@ from fairlead.agent.words import (
 from fairlead.model.jobs import JobSpec, encode_spec
 from fairlead.model.keys import Keys, one
 from fairlead.model.orders import Order, Servers, Specs, Start, Welcome, Word
+from fairlead.model.reasons import Reason
 from fairlead.model.session import Line
 from fairlead.model.storage import Fence
 
@@ -34,7 +36,7 @@ BEAT = 1_000
 WALL = 1_700_000_000_000
 FENCE = Fence("site", 1, 5)
 NONE = KeeperEnded([], [], [], [], [], [], [], [])
-NOTHING = KeeperListed([], [], [], NONE, [])
+NOTHING = KeeperListed({}, KeeperStarted([], []), NONE, KeeperFailed([], []))
 
 
 def settings(**changes: object) -> Settings:
@@ -152,4 +154,17 @@ def ended(
     n = len(keys)
     return KeeperEnded(
         list(keys), [exit_] * n, [signal] * n, [why] * n, [WALL] * n, [WALL + 1] * n, [out] * n, [err] * n
+    )
+
+
+def listed(
+    running: Sequence[str], over: KeeperEnded, meta: Sequence[str], failed: Sequence[str] = ()
+) -> KeeperListed:
+    """A keeper that holds these; `meta` in the order running, ended, failed."""
+    keys = [*running, *over.key, *failed]
+    return KeeperListed(
+        dict(zip(keys, meta, strict=True)),
+        KeeperStarted(list(running), [WALL] * len(running)),
+        over,
+        KeeperFailed(list(failed), [Reason.not_found] * len(failed)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.unit.agent.talk import BEAT, FENCE, NONE, WALL, Talk, ended, settings, spec
+from tests.unit.agent.talk import BEAT, FENCE, NONE, WALL, Talk, ended, listed, settings, spec
 
 from fairlead.agent.core import Agent
 from fairlead.agent.words import (
@@ -14,7 +14,6 @@ from fairlead.agent.words import (
     Forget,
     HangUp,
     KeeperFailed,
-    KeeperListed,
     KeeperLost,
     KeeperStarted,
     KillProcess,
@@ -87,7 +86,7 @@ def test_an_attempt_sees_who_it_is_and_nothing_of_the_agents_own_environment() -
     assert (spawn.out, spawn.err) == (["/s/7.3.2.5.out"], ["/s/7.3.2.5.err"])
     (spawn,) = talk.start(one(7, 4, 1), inherit_env=True, dir="/srv", merge_output=True)
     assert spawn.environment[0]["SECRET"] == "y"
-    assert (spawn.workspace, spawn.cwd, spawn.err) == ([""], ["/srv"], spawn.out)
+    assert (spawn.workspace, spawn.cwd, spawn.err) == ([""], ["/srv"], [""])
 
 
 def test_what_has_no_room_is_refused_and_counted_exactly() -> None:
@@ -270,7 +269,7 @@ def test_a_restarted_agent_knows_from_its_keeper_all_that_it_held() -> None:
     (spawn,) = talk.start(one(7, 0, 1, 2), lease_ms=60_000, ask={"cpu": 1_500})
     again = Talk(Agent(settings(fence=FENCE)))
     over = ended(spawn.key[1:], exit_=4)
-    again.step(KeeperListed(spawn.key[:1], spawn.meta[:1], [WALL], over, spawn.meta[1:]))
+    again.step(listed(spawn.key[:1], over, spawn.meta))
     again.greet()
     assert again.said(Report)[0].stage == [Stage.running, Stage.ended]
     assert again.said(Ended)[0].exit == [4]
@@ -288,16 +287,29 @@ def test_what_a_keeper_does_not_list_any_more_is_lost() -> None:
     talk.say(Stop(one(7, 1, 1), How.stop, Reason.cancelled_by_user))
     talk.step(KeeperLost())
     talk.clear()
-    talk.step(KeeperListed([other], ["{}"], [WALL], NONE, []))
+    talk.step(listed([other], NONE, ["{}"]))
     assert outcome_of(talk) == (Outcome.lost, Reason.keeper_lost, 0)
     assert talk.said(Ended)[-1].keys == one(7, 0, 1)
     assert talk.all(StopProcess) == [StopProcess([other])]
     assert key != other
 
 
+def test_what_failed_or_was_ended_without_an_agent_is_told_by_the_next_one() -> None:
+    talk = Talk()
+    talk.meet()
+    (spawn,) = talk.start(one(7, 0, 1, 2))
+    again = Talk()
+    shut_down = ended(spawn.key[:1], signal=15, why=Why.ordered)
+    again.step(listed([], shut_down, spawn.meta, failed=spawn.key[1:]))
+    again.greet()
+    told = again.said(Ended)[0]
+    assert told.outcome == [Outcome.lost, Outcome.failed]
+    assert told.reason == [Reason.keeper_lost, Reason.not_found]
+
+
 def test_a_process_that_is_not_ours_is_killed_and_forgotten() -> None:
     talk = Talk()
-    talk.step(KeeperListed(["x"], ["nonsense"], [WALL], NONE, []))
+    talk.step(listed(["x"], NONE, ["nonsense"]))
     assert talk.all(KillProcess) == [KillProcess(["x"])]
     talk.step(ended(["x"]))
     assert talk.all(Forget) == [Forget(["x"])]

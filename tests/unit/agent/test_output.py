@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.agent.talk import BEAT, Talk, ended, settings
+from tests.unit.agent.talk import BEAT, Talk, ended, listed, settings
 
 from fairlead.agent.core import Agent
 from fairlead.agent.output import ATTEMPT_WINDOW, IDLE_MS, LINK_WINDOW, STALL_MS
@@ -12,7 +12,6 @@ from fairlead.agent.words import (
     Forget,
     Grew,
     HangUpOutput,
-    KeeperListed,
     KillProcess,
     OutputDialled,
     OutputDropped,
@@ -198,7 +197,7 @@ def test_a_restarted_agent_sends_the_output_of_what_ended_meanwhile() -> None:
     talk.meet()
     (spawn,) = talk.start(one(7, 0, 1))
     again = Talk()
-    again.step(KeeperListed([], [], [], ended(spawn.key, out=9), spawn.meta))
+    again.step(listed([], ended(spawn.key, out=9), spawn.meta))
     again.greet()
     again.step(OutputDialled(1))
     assert sent(again) == [(spawn.key[0], OUT, 0, 9, 1)]
