@@ -13,6 +13,7 @@ from .errors import Problem, quote
 from .jobs import HIGHEST_PRIORITY, LARGEST_COUNT, LONGEST_GRACE_MS, LONGEST_MS, MOST_RETRIES, NAME, Need
 from .quantities import read_ask, read_duration, read_size, show_duration
 from .reading import (
+    LONGEST_TEXT,
     Field,
     Path,
     Reading,
@@ -27,12 +28,11 @@ from .reading import (
     whole,
 )
 from .rules import parse_rule
-from .selectors import is_reserved, parse_selector
+from .selectors import LAST, Selector, is_reserved, parse_selector
 
 LONGEST_LABEL = 256
-LONGEST_ENV = 128 << 10
 LABEL_NAME = r"[A-Za-z][A-Za-z0-9._/-]{0,127}"
-ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
 RESOURCE_NAME = r"[a-z][a-z0-9._-]{0,63}"
 OUR_ENV = "FAIRLEAD_"
 
@@ -158,7 +158,8 @@ def _read_where(reading: Reading, path: Path, value: object) -> list[str] | None
 
 def _read_need_name(reading: Reading, path: Path, value: object) -> str | None:
     found = parse_selector(value) if isinstance(value, str) else None
-    if not isinstance(value, str) or isinstance(found, Problem) or found is None or not found.whole:
+    is_job = isinstance(found, Selector) and found.whole and found.number < 0 and found.name != LAST
+    if not is_job:
         why = "a need is another job's name or id"
         fix = "needs: [build, {job: unit, on: always}]"
         reading.refuse(path, Problem("name", f"{quote(value)} names no job", why, fix=fix))
@@ -224,7 +225,13 @@ def _duration(least: int, most: int, none: bool) -> Callable[[Reading, Path, obj
 
 
 def _read_output(reading: Reading, path: Path, value: object) -> int | None:
-    return checked(reading, path, read_size(value))
+    got = checked(reading, path, read_size(value))
+    if got == 0:
+        why = "the first byte would end it; for none, send the output away: `make >/dev/null 2>&1`"
+        said = f"{quote(value)} is too small"
+        reading.refuse(path, Problem("out_of_range", said, why, fix="write 1MiB"))
+        return None
+    return got
 
 
 LIMITS = table(
@@ -260,7 +267,7 @@ FIELDS = table(
     Field("dir", _read_dir, "dir", "/srv/tree", "", "a folder on the agent; without it, a fresh workspace"),
     Field(
         "env",
-        pairs("a variable", ENV_NAME, LONGEST_ENV, 'env: {CI: "true"}', OUR_ENV),
+        pairs("a variable", ENV_NAME, LONGEST_TEXT, 'env: {CI: "true"}', OUR_ENV),
         "env",
         '{CI: "true"}',
         "{}",

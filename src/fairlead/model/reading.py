@@ -17,6 +17,8 @@ from .quantities import read_whole
 
 # More would scroll the first one away.
 MOST_PROBLEMS = 20
+# The kernel takes no argument or variable over 128 KiB, with its name; so it is said before a machine is sought.
+LONGEST_TEXT = 120 << 10
 
 Path = tuple[str | int, ...]
 Patch = dict[str, Any]
@@ -154,6 +156,10 @@ def text(reading: Reading, path: Path, value: object) -> str | None:
     elif "\0" in found or (not found.isascii() and _SURROGATE.search(found)):
         why = "no program can be given a zero byte or half a character"
         reading.refuse(path, Problem("not_text", f"{quote(found)} is not text", why, fix="remove it"))
+    elif len(found) > LONGEST_TEXT or len(found.encode()) > LONGEST_TEXT:
+        said = f"a text of {len(found.encode())} bytes"
+        why = f"one argument or variable has at most {LONGEST_TEXT}"
+        reading.refuse(path, Problem("too_large", said, why, fix="keep scripts and data in files"))
     elif placeholder := _PLACEHOLDER.search(found):
         said = f"the placeholder {quote(placeholder[0])} is not supported yet"
         why = "`{{…}}` will be filled in by Fairlead"

@@ -229,7 +229,12 @@ def test_a_field_that_will_come_is_answered_as_such(name: str) -> None:
         ({"run": "x", "jobs": [job()]}, "run", "`run` stands beside `jobs`", "move it into a job"),
         ({"defaults": {"run": "x"}, "jobs": [job()]}, "defaults.run", "`run` belongs to one job", "move it"),
         ({"jobs": [job(), job()]}, "jobs[1].name", "two jobs are called `build`", "name: build-2"),
-        ({"run": "x" * (256 << 10)}, "", "the job takes 262", "keep scripts"),
+        ({"run": "x" * (121 << 10)}, "run", "a text of 123904 bytes", "keep scripts"),
+        ({"run": "ü" * (61 << 10)}, "run", "a text of 124928 bytes", "keep scripts"),
+        ({"command": ["x" * (100 << 10)] * 3}, "", "the job takes 307", "keep scripts"),
+        (job(limits={"output": "0B"}), "limits.output", "`0B` is too small", "write 1MiB"),
+        (job(needs=["last"]), "needs[0]", "`last` names no job", "needs: ["),
+        (job(needs=["s-3k9"]), "needs[0]", "`s-3k9` names no job", "needs: ["),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_placed_and_mended(
@@ -312,7 +317,7 @@ documents = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     st.one_of(
         documents, st.dictionaries(names, documents), st.fixed_dictionaries({"jobs": st.lists(documents)})
@@ -332,7 +337,7 @@ def test_any_document_is_read_or_refused_and_never_raises(document: Any) -> None
             assert each.where.isprintable()
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     st.fixed_dictionaries(
         {"run": st.text(min_size=1)},

@@ -94,7 +94,7 @@ def load(data: bytes | str, name: str) -> Loaded | Problem:
         column = fault.start - fault.object.rfind(b"\n", 0, fault.start)
         said = f"byte 0x{fault.object[fault.start]:02x} is not UTF-8"
         fix = f"iconv -f LATIN1 -t UTF-8 {_shell(name)}"
-        return Problem("syntax", said, "a job file is UTF-8", f"{name}:{line}:{column}", fix)
+        return Problem("syntax", said, "a job file is UTF-8", _place(name, line, column), fix)
     except _Broken as broken:
         return broken.problem
 
@@ -113,10 +113,15 @@ def _load(text: str, name: str) -> Loaded:
     try:
         document = _load_json(text, name)
     except json.JSONDecodeError as fault:
-        if name.endswith(".json"):
-            mark = (fault.lineno, fault.colno)
-            _break(name, mark, f"not JSON: {fault.msg[:1].lower()}{fault.msg[1:]}", "")
-        return _load_yaml(text, name)
+        if not name.endswith(".json"):
+            try:
+                return _load_yaml(text, name)
+            except _Broken:
+                if name:
+                    raise
+        _break(name, (fault.lineno, fault.colno), f"not JSON: {fault.msg[:1].lower()}{fault.msg[1:]}", "")
+    if not name:
+        return Loaded(document, Marks(name))
     try:
         return Loaded(document, _load_yaml(_as_yaml(text), name).places)
     except _Broken:
@@ -193,14 +198,17 @@ def _explain(text: str, place: Mark, fault: yaml.MarkedYAMLError) -> tuple[str, 
 
 def _break(name: str, mark: Mark, said: str, why: str) -> NoReturn:
     line, column = mark
-    where = f"{name}:{line}:{column}" if name else f"line {line}, column {column}"
     if name in ("", "-"):
         fix = f"look at line {line} of what was sent"
     elif said.startswith("a tab"):
         fix = f"sed -i '{line}s/\\t/  /g' {_shell(name)}"
     else:
         fix = f"${{EDITOR:-vi}} +{line} {_shell(name)}"
-    raise _Broken(Problem("syntax", said, why, where, fix))
+    raise _Broken(Problem("syntax", said, why, _place(name, line, column), fix))
+
+
+def _place(name: str, line: int, column: int) -> str:
+    return f"{name}:{line}:{column}" if name else f"line {line}, column {column}"
 
 
 def _shell(name: str) -> str:
@@ -228,7 +236,7 @@ class _Builder:
         self._anchors: dict[str, tuple[object, int]] = {}
         self._document: object = None
         self._documents = 0
-        self._unfolded = 0
+        self._values = 0
 
     def add(self, event: Any) -> None:
         """The next event of the parser."""
@@ -259,6 +267,7 @@ class _Builder:
             self._take_key(frame, event)
             return
         self._mark(event)
+        self._count(event, 1)
         self._put(_resolve(event) if event.implicit[0] else event.value, 1, event.anchor)
 
     def _take_key(self, frame: _Frame, event: Any) -> None:
@@ -280,6 +289,7 @@ class _Builder:
             self._fail(event, "nested too deep", f"a job file is at most {DEEPEST} deep")
         path = self._path()
         self._mark(event)
+        self._count(event, 1)
         held: list[Any] | dict[str, Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
         self._open.append(_Frame(held, path, event.anchor))
 
@@ -291,10 +301,13 @@ class _Builder:
                 event, f"the alias {quote('*' + event.anchor)} stands for nothing", "no anchor before it"
             )
         self._mark(event)
+        self._count(event, found[1])
         self._put(found[0], found[1], None)
-        self._unfolded += found[1]
-        if self._unfolded > MOST_VALUES:
-            self._fail(event, "the aliases unfold to too much", f"at most {MOST_VALUES} values are read")
+
+    def _count(self, event: Any, size: int) -> None:
+        self._values += size
+        if self._values > MOST_VALUES:
+            self._fail(event, "too many values", f"at most {MOST_VALUES} are read, those behind aliases too")
 
     def _put(self, value: object, size: int, anchor: str | None) -> None:
         if anchor is not None:

@@ -91,6 +91,9 @@ def test_a_body_without_a_name_is_placed_by_path() -> None:
     (problem,) = read_all(found)
     assert problem.where == "count"
     assert broken('{"a": ', "").where == "line 1, column 7"
+    assert broken('{"a": 1]', "").message.startswith("not JSON:")
+    assert broken(b"\xff", "").where == "line 1, column 1"
+    assert document("{a: 1}", "") == {"a": "1"}
 
 
 def read_all(found: Loaded) -> list[Problem]:
@@ -141,9 +144,15 @@ def test_aliases_may_not_unfold_to_more_than_a_file_could_hold() -> None:
     bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n"
     for before, name in zip("abcdefghijk", "bcdefghijkl", strict=True):
         bomb += f"{name}: &{name} [{','.join('*' + before for _ in range(9))}]\n"
-    assert broken(bomb).message == "the aliases unfold to too much"
+    assert broken(bomb).message == "too many values"
     wide = "a: &a [" + ",".join("x" * 1000) + "]\n" + "".join(f"b{n}: *a\n" for n in range(600))
-    assert broken(wide).message == "the aliases unfold to too much"
+    assert broken(wide).message == "too many values"
+
+
+def test_a_file_may_not_hold_more_values_than_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml12, "MOST_VALUES", 100)
+    assert broken("- a\n" * 100).where == "ci.yaml:100:3"
+    assert document("- a\n" * 99) == ["a"] * 99
 
 
 def test_a_file_that_is_too_large_is_not_read() -> None:
