@@ -1,0 +1,173 @@
+"""The front's process: people and bytes. Control starts it and hands it its place; it wires the parts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.model.errors import Problem, render
+from fairlead.model.intake import Acked
+from fairlead.shell.access.ca import Authority, open_authority
+from fairlead.shell.access.identity import Identity, load
+from fairlead.shell.access.peers import server_name
+from fairlead.shell.access.tls import agent_of, channel_credentials, server_credentials
+from fairlead.shell.blobs.codec import expand
+from fairlead.shell.blobs.folder import FolderBlobs
+from fairlead.shell.front.server import serve
+from fairlead.shell.front.site import Options, Site
+from fairlead.shell.wire.link import ControlLink
+from fairlead.shell.wire.listening import Listening, listen
+from fairlead.shell.wire.output import OutputDoor
+
+READY = "ready "
+
+
+class FrontPlace(Struct, frozen=True):
+    """What control tells its front, as JSON on its command line."""
+
+    dir: str
+    site: str
+    host: str
+    port: int
+    output_port: int
+    control: str
+    blobs: str
+
+
+def main(argv: list[str]) -> int:
+    """Run until the process that started this one is gone, or asks to stop."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s front %(levelname)s %(name)s: %(message)s")
+    place = msgspec.json.decode(argv[0], type=FrontPlace)
+    problem = asyncio.run(_run(place))
+    if problem is None:
+        return 0
+    print(json.dumps({"problem": render(problem)}), flush=True)
+    return 2
+
+
+async def _run(place: FrontPlace) -> Problem | None:
+    folder = Path(place.dir)
+    authority = open_authority(folder / "keys", place.site, _now_ms())
+    if isinstance(authority, Problem):
+        return authority
+    identity = load(folder / "keys" / "server")
+    if isinstance(identity, Problem):
+        return identity
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    watch = asyncio.get_running_loop().create_task(_until_orphaned(stop))
+    try:
+        return await _serve(place, authority, identity, stop)
+    finally:
+        watch.cancel()
+
+
+async def _serve(
+    place: FrontPlace, authority: Authority, identity: Identity, stop: asyncio.Event
+) -> Problem | None:
+    door = _Door()
+    listening = await listen(
+        [OutputDoor(door.take, agent_of)], place.host, place.output_port, server_credentials(lambda: identity)
+    )
+    if isinstance(listening, Problem):
+        return listening
+    output = f"{place.host}:{listening.port}"
+    link = ControlLink(
+        [place.control],
+        channel_credentials(identity),
+        name=server_name(place.site),
+        control=place.control,
+        output=output,
+    )
+    loopback = place.host in ("127.0.0.1", "::1", "localhost")
+    options = Options(
+        host=place.host,
+        port=place.port,
+        socket=str(Path(place.dir) / "api.sock"),
+        authority=authority.pem,
+        certificate="" if loopback else str(identity.folder / "cert.pem"),
+        key="" if loopback else str(identity.folder / "key.pem"),
+        control=(place.control,),
+        output=(output,),
+        version=_version(),
+    )
+
+    def sign(csr: str, role: str, number: int) -> str:
+        issued = authority.issue(csr, role, number, _now_ms())
+        if isinstance(issued, Problem):
+            raise ValueError(issued.why or issued.message)
+        return issued.pem
+
+    def ready(site: Site) -> None:
+        door.site = site
+        scheme = "https" if options.certificate else "http"
+        told = {"http": f"{scheme}://{place.host}:{site.port}", "output": output, "socket": options.socket}
+        print(READY + json.dumps(told), flush=True)
+
+    try:
+        return await serve(options, link, FolderBlobs(Path(place.blobs)), expand, sign, stop, ready)
+    finally:
+        await _close(listening, link)
+
+
+async def _close(listening: Listening, link: ControlLink) -> None:
+    await listening.close(1.0)
+    await link.close()
+
+
+class _Door:
+    """Output may come before HTTP is served: it waits for the site."""
+
+    def __init__(self) -> None:
+        self._site: Site | None = None
+        self._there = asyncio.Event()
+
+    @property
+    def site(self) -> Site | None:
+        """The site, once it serves."""
+        return self._site
+
+    @site.setter
+    def site(self, site: Site) -> None:
+        self._site = site
+        self._there.set()
+
+    async def take(self, agent: int, block: bytes) -> Acked | Problem:
+        """A block of an agent's output."""
+        await self._there.wait()
+        assert self._site is not None
+        return await self._site.intake.take(agent, block)
+
+
+async def _until_orphaned(stop: asyncio.Event) -> None:
+    """Control holds the other end of our standard input: its end is ours."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while await reader.read(4096):
+        pass
+    stop.set()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _version() -> str:
+    try:
+        return version("fairlead")
+    except PackageNotFoundError:
+        return "0"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

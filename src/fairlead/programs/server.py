@@ -1,0 +1,257 @@
+"""A server's process: control, and the front that it starts and brings back. Wiring only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from fairlead.model.errors import Problem, render
+from fairlead.model.limits import Settings
+from fairlead.model.quantities import read_duration
+from fairlead.plane.plane import Plane
+from fairlead.programs.front import READY, FrontPlace
+from fairlead.programs.places import join_host, read_json, split_listen, write_json
+from fairlead.shell.access.ca import open_authority
+from fairlead.shell.access.identity import Identity, install, load, request
+from fairlead.shell.access.tls import agent_of, is_server, server_credentials
+from fairlead.shell.control.loop import ControlLoop
+from fairlead.shell.store.choose import open_store
+from fairlead.shell.wire.agents import AgentDoor
+from fairlead.shell.wire.fronts import FrontDoor
+from fairlead.shell.wire.listening import listen
+
+LOG = logging.getLogger("fairlead.server")
+FRONT_PAUSE_S = (0.1, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of `fairlead server`."""
+
+    dir: str
+    listen: str = ""
+    store: str = ""
+    blobs: str = ""
+    on_ready: Callable[[dict[str, Any]], None] | None = None
+
+
+def main(options: Options) -> int:
+    """Serve until TERM or Ctrl-C."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s control %(levelname)s %(name)s: %(message)s")
+    folder = Path(options.dir).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    problem = asyncio.run(_run(options, folder))
+    if problem is None:
+        return 0
+    print(render(problem), file=sys.stderr)
+    return 2
+
+
+async def _run(options: Options, folder: Path) -> Problem | None:
+    settings = read_settings(folder)
+    if isinstance(settings, Problem):
+        return settings
+    store = await open_store(options.store or folder)
+    if isinstance(store, Problem):
+        return store
+    try:
+        identity = _identity(folder, store.site, split_listen(options.listen)[0])
+        if isinstance(identity, Problem):
+            return identity
+        return await _serve(options, folder, settings, store, identity)
+    finally:
+        await store.close()
+
+
+async def _serve(
+    options: Options, folder: Path, settings: Settings, store: Any, identity: Identity
+) -> Problem | None:
+    host, port = _where(options, folder)
+    late = _Late()
+    agents = AgentDoor(late.take, agent_of)
+    fronts = FrontDoor(late.take, is_server)
+    credentials = server_credentials(lambda: identity)
+    listening = await listen([agents, fronts], host, port + 1 if port else 0, credentials)
+    if isinstance(listening, Problem):
+        return listening
+    control = join_host(host, listening.port)
+    loop = ControlLoop(Plane(control, settings), store)
+    loop.attach(agents, fronts)
+    late.begin(loop.take)
+    stop = asyncio.Event()
+
+    def end() -> None:
+        stop.set()
+        loop.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end)
+    blobs = options.blobs or str(folder / "blobs")
+    place = FrontPlace(str(folder), store.site, host, port, port + 2 if port else 0, control, blobs)
+    front = Front(place, folder, stop, options.on_ready, end)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(loop.run())
+            tasks.create_task(front.run())
+    finally:
+        await listening.close(0.2)
+    return front.problem
+
+
+def _where(options: Options, folder: Path) -> tuple[str, int]:
+    """Free ports that were found at the first start are kept, so that those who know them find us again."""
+    host, port = split_listen(options.listen)
+    known = read_json(folder / "addresses.json")
+    if not options.listen and known:
+        return split_listen(known["http"].split("://")[1])
+    return host, port
+
+
+def read_settings(folder: Path) -> Settings | Problem:
+    """`settings.yaml` may stand in the folder: durations by name."""
+    path = folder / "settings.yaml"
+    if not path.exists():
+        return Settings()
+    values: dict[str, int] = {}
+    try:
+        document = yaml.safe_load(path.read_text()) or {}
+    except yaml.YAMLError as error:
+        return Problem("bad_settings", "the settings cannot be read", str(error).splitlines()[0], str(path))
+    names = {"lost_after": "lost_after_ms", "lease": "lease_ms", "leader_lease": "leader_ms"}
+    for name, text in document.items() if isinstance(document, dict) else ():
+        read = read_duration(str(text))
+        if name not in names or isinstance(read, Problem):
+            known = ", ".join(names)
+            return Problem("bad_settings", f"'{name}: {text}' is no setting", f"known are {known}", str(path))
+        values[names[name]] = read
+    return Settings(**values)
+
+
+def _identity(folder: Path, site: str, host: str) -> Identity | Problem:
+    """This server's certificate; renewed at a start when it is due."""
+    now = time.time_ns() // 1_000_000
+    authority = open_authority(folder / "keys", site, now)
+    if isinstance(authority, Problem):
+        return authority
+    own = folder / "keys" / "server"
+    known = load(own)
+    if isinstance(known, Identity) and not known.renewal_due(now) and known.peer.site == site:
+        return known
+    own.mkdir(parents=True, exist_ok=True)
+    issued = authority.issue(request(own, [host]), "server", 1, now)
+    return issued if isinstance(issued, Problem) else install(own, issued.pem, authority.pem)
+
+
+class _Late:
+    """Doors are made before the loop that they feed; nothing comes before they listen."""
+
+    def __init__(self) -> None:
+        self._take: Callable[[Any], None] | None = None
+
+    def begin(self, take: Callable[[Any], None]) -> None:
+        self._take = take
+
+    def take(self, event: Any) -> None:
+        assert self._take is not None
+        self._take(event)
+
+
+class Front:
+    """The front's process, brought back whenever it ends."""
+
+    def __init__(
+        self,
+        place: FrontPlace,
+        folder: Path,
+        stop: asyncio.Event,
+        on_ready: Callable[[dict[str, Any]], None] | None,
+        end: Callable[[], None],
+    ) -> None:
+        self._place = place
+        self._folder = folder
+        self._stop = stop
+        self._on_ready = on_ready
+        self._end = end
+        self.problem: Problem | None = None
+
+    async def run(self) -> None:
+        """Until the server stops, or the front cannot start at all."""
+        pause = FRONT_PAUSE_S[0]
+        while not self._stop.is_set():
+            began = time.monotonic()
+            if await self._once() == "refused":
+                self._end()
+                return
+            pause = FRONT_PAUSE_S[0] if time.monotonic() - began > 10 else min(pause * 2, FRONT_PAUSE_S[1])
+            if not self._stop.is_set():
+                LOG.warning("the front ended; it is started again in %.1f s", pause)
+                await _first_of(self._stop.wait(), asyncio.sleep(pause))
+
+    async def _once(self) -> str:
+        place = msgspec.json.encode(self._place).decode()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "fairlead.programs.front",
+            place,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        assert process.stdin is not None
+        said = "ended"
+        loop = asyncio.get_running_loop()
+        reading = loop.create_task(process.stdout.readline())
+        stopping = loop.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                said = self._heard(reading.result().decode())
+            await _first_of(process.wait(), self._stop.wait())
+        finally:
+            stopping.cancel()
+            reading.cancel()
+            process.stdin.close()
+            await process.wait()
+        return said
+
+    def _heard(self, line: str) -> str:
+        if line.startswith(READY):
+            self._ready(json.loads(line.removeprefix(READY)))
+            return "ready"
+        if line.startswith("{"):
+            self.problem = Problem("front", json.loads(line)["problem"].removeprefix("error: "))
+            return "refused"
+        return "ended"
+
+    def _ready(self, told: dict[str, Any]) -> None:
+        """Ports that were free once are asked for again when the front comes back."""
+        addresses = {**told, "control": self._place.control, "site": self._place.site}
+        write_json(self._folder / "addresses.json", addresses)
+        _, port = split_listen(told["http"].split("://")[1])
+        _, output = split_listen(told["output"])
+        self._place = msgspec.structs.replace(self._place, port=port, output_port=output)
+        LOG.info("ready: %s", told["http"])
+        if self._on_ready is not None:
+            self._on_ready(addresses)
+
+
+async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(wait) for wait in waits]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+
