@@ -53,8 +53,8 @@ def quote(value: object) -> str:
     return f"`{shown[: LONGEST_QUOTE - 1]}…`" if len(shown) > LONGEST_QUOTE else f"`{shown}`"
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """The known word that was most likely meant; None when nothing is near."""
     by_small = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word[:LONGEST_QUOTE].lower(), list(by_small), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(word[:LONGEST_QUOTE].lower(), list(by_small), n=1, cutoff=likeness)
     return by_small[found[0]] if found else None

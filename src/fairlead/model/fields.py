@@ -17,6 +17,7 @@ from .reading import (
     Field,
     Path,
     Reading,
+    as_text,
     checked,
     choice,
     flag,
@@ -79,7 +80,7 @@ def _usable(value: object) -> str:
 
 
 def _read_run(reading: Reading, path: Path, value: object) -> list[str] | None:
-    if not isinstance(value, str) or not value.strip():
+    if as_text(value) is None or not str(value).strip():
         said = f"{quote(value)} is not a line for the shell"
         fix = 'command: ["make", "test"]' if isinstance(value, list) else "run: make test"
         reading.refuse(path, Problem("not_text", said, fix=fix))
@@ -361,3 +362,20 @@ _NAMES = (
     "on_failure on_loss on_refusal on_cluster_failed update preset tenant notify"
 )
 LATER: dict[str, Problem] = {name: later(name, _HINTS.get(name, "")) for name in _NAMES.split()}
+
+
+def _called(name: str, ours: str) -> Problem:
+    said = f"a job has no field `{name}`"
+    return Problem("unknown_field", said, f"here it is `{ours}`", fix=f"{ours}: {FIELDS[ours].example}")
+
+
+# Names that other tools have for the same, too far from ours to be found by their letters.
+_HABITS = (
+    "script=run shell=run cmd=command args=command arguments=command cwd=dir workdir=dir working_directory=dir "
+    "environment=env variables=env timeout=limits depends_on=needs dependencies=needs requires=needs after=needs "
+    "retry=retries cpu=resources cpus=resources memory=resources gpus=resources requests=resources "
+    "node_selector=where constraints=where runs_on=where tags=labels instances=count array=count"
+)
+ELSEWHERE: dict[str, Problem] = {
+    name: _called(name, ours) for name, _, ours in (each.partition("=") for each in _HABITS.split())
+}

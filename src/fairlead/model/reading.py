@@ -108,12 +108,18 @@ def read_fields(
 
 def _unknown(here: Path, fields: Table, refused: Mapping[str, Problem], noun: str) -> Problem:
     name = str(here[-1])
-    near = nearest(name, [*fields, *refused])
     message = f"{noun} has no field {quote(name)}"
-    if near is None:
-        return Problem("unknown_field", message, f"its fields are {', '.join(fields)}", fix="leave it out")
-    fix = f"{near}: {fields[near].example}" if near in fields else f"write {near}"
-    return Problem("unknown_field", message, f"did you mean `{near}`?", fix=fix)
+    near = nearest(name, fields)
+    if near is not None:
+        fix = f"{near}: {fields[near].example}"
+        return Problem("unknown_field", message, f"did you mean `{near}`?", fix=fix)
+    later = nearest(name, refused, 0.8)
+    why = (
+        f"did you mean `{later}`? {refused[later].message}"
+        if later
+        else f"its fields are {', '.join(fields)}"
+    )
+    return Problem("unknown_field", message, why, fix="leave it out")
 
 
 def show_path(path: Path) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from .errors import Problem, nearest, quote
-from .fields import FIELDS, LATER, later, read_name
+from .fields import ELSEWHERE, FIELDS, LATER, later, read_name
 from .jobs import LARGEST_SPEC, JobSpec, Need, encode_spec
 from .reading import Field, Patch, Path, Places, Reading, Table, group, read_fields, table
 from .speakable import make_name
@@ -37,7 +37,9 @@ _NOT_SHARED: dict[str, Problem] = {
     for name in ("name", "needs", "run", "command")
 }
 _SHARED = {name: row for name, row in FIELDS.items() if name not in _NOT_SHARED}
-_read_shared = group(_SHARED, {**LATER, **_NOT_SHARED}, "`defaults`")
+# Names that are answered as what they are, in a job.
+_REFUSED: dict[str, Problem] = {**ELSEWHERE, **LATER}
+_read_shared = group(_SHARED, {**_REFUSED, **_NOT_SHARED}, "`defaults`")
 
 
 def _keep(reading: Reading, path: Path, value: object) -> object:
@@ -88,7 +90,7 @@ def read_submission(
 def _read_single(reading: Reading, document: dict[Any, object]) -> Submission:
     under = _under(reading, document)
     found = {key: value for key, value in document.items() if key not in ("defaults", "jobs")}
-    patch = _read_job(reading, (), found, {**FILE, **FIELDS}, {**LATER, **FILE_LATER})
+    patch = _read_job(reading, (), found, {**FILE, **FIELDS}, {**_REFUSED, **FILE_LATER})
     spec = _build(reading, (), under, patch, set())
     return Submission(patch.get("name", ""), [spec] if spec is not None else [])
 
@@ -99,7 +101,7 @@ def _read_file(reading: Reading, document: dict[Any, object]) -> Submission:
     under = _under(reading, document)
     jobs = patch.get("jobs")
     if not isinstance(jobs, list) or not 0 < len(jobs) <= MOST_JOBS:
-        reading.refuse(("jobs",), _not_jobs(jobs))
+        reading.refuse(("jobs",), _not_jobs(jobs), key=True)
         return Submission("", [])
     patches: list[tuple[Path, Patch]] = []
     for at, job in enumerate(jobs):
@@ -107,7 +109,7 @@ def _read_file(reading: Reading, document: dict[Any, object]) -> Submission:
             break
         path = ("jobs", at)
         if isinstance(job, dict):
-            patches.append((path, _read_job(reading, path, job, FIELDS, LATER)))
+            patches.append((path, _read_job(reading, path, job, FIELDS, _REFUSED)))
         else:
             said = f"{quote(job)} is not a job"
             reading.refuse(path, Problem("not_a_mapping", said, fix="- {name: build, run: make}"))

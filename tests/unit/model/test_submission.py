@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairlead.model import speakable
 from fairlead.model.errors import Problem
-from fairlead.model.fields import FIELDS, LATER, LIMITS, RETRIES
+from fairlead.model.fields import ELSEWHERE, FIELDS, LATER, LIMITS, RETRIES
 from fairlead.model.jobs import GIB, JobSpec, Need, decode_spec, encode_spec
 from fairlead.model.quantities import Number
 from fairlead.model.reading import MOST_PROBLEMS
@@ -104,6 +104,16 @@ def test_every_row_of_the_tables_is_a_field_of_a_spec() -> None:
     assert reached == set(JobSpec.__struct_fields__)
 
 
+def test_a_word_that_yaml_takes_for_a_boolean_or_a_number_is_still_a_command() -> None:
+    assert [specs({"name": "a", "run": line})[0].command[-1] for line in (True, Number("5"))] == ["true", "5"]
+
+
+def test_names_of_other_tools_are_answered_with_ours() -> None:
+    for name, found in ELSEWHERE.items():
+        assert name not in FIELDS and name not in LATER and name not in FILE
+        assert found.fix.split(":")[0] in FIELDS
+
+
 def test_text_that_comes_from_numbers_is_plain_text() -> None:
     (spec,) = specs(job(command=None, env={"V": Number("3.10")}, labels={"v": Number("1")}))
     assert type(spec.env["V"]) is str and type(spec.labels["v"]) is str
@@ -170,6 +180,9 @@ def test_a_field_that_will_come_is_answered_as_such(name: str) -> None:
         (job(comand=["x"]), "comand", "a job has no field `comand`", "command: [make, test]"),
         (job(Count=3), "Count", "a job has no field `Count`", "count: 9"),
         ({"run": "x", "job": []}, "job", "a job has no field `job`", "jobs: [{name: build, run: make}]"),
+        (job(environment={}), "environment", "a job has no field `environment`", "env: {"),
+        (job(artefacts={}), "artefacts", "a job has no field `artefacts`", "leave it out"),
+        (job(qqq={}), "qqq", "a job has no field `qqq`", "leave it out"),
         (job(limits={"rum": "1h"}), "limits.rum", "`limits` has no field `rum`", "run: 1h"),
         (job(limits={"hold": "1h"}), "limits.hold", "`limits.hold` is not supported yet", "leave it out"),
         (job(kind="workload"), "kind", "`kind: workload` is not supported yet", "leave it out"),
