@@ -103,7 +103,7 @@ class Ledger:
         ]
 
     def acknowledge(self, streams: Iterable[Stream]) -> Acked:
-        """How far the agent may drop these streams; what is whole is forgotten here too."""
+        """How far the agent may drop these streams."""
         acked = Acked([], [], [], [], [], [])
         columns = (acked.job, acked.index, acked.attempt, acked.term, acked.stream, acked.offset)
         for stream in dict.fromkeys(streams):
@@ -112,6 +112,11 @@ class Ledger:
                 continue
             for column, value in zip(columns, (*stream, reach.upto), strict=True):
                 column.append(value)
-            if reach.ended():
-                del self._reach[stream]
         return acked
+
+    def forget(self, streams: Iterable[Stream]) -> None:
+        """What is whole of these, and acknowledged, is over."""
+        for stream in dict.fromkeys(streams):
+            reach = self._reach.get(stream)
+            if reach is not None and reach.ended():
+                del self._reach[stream]

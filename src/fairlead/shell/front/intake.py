@@ -156,3 +156,5 @@ class Intake:
         for waiting in batch:
             if not waiting.done.done():
                 waiting.done.set_result(self._ledger.acknowledge(waiting.block.streams()))
+        for waiting in batch:
+            self._ledger.forget(waiting.block.streams())

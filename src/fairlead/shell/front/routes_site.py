@@ -86,36 +86,32 @@ async def join(site: Site, call: Call) -> Response | Problem:
         return token
     if asked.role not in ("agent", "server"):
         return Problem("no_such_role", f"nobody joins as {asked.role}", where="role", fix="agent or server")
-    names = (
-        [asked.name] if asked.count == 1 else [f"{asked.name or 'agent'}-{n + 1}" for n in range(asked.count)]
-    )
+    digest = digest_of(token.secret)
+    admitted = await site.ask(Admit(token.id, digest, asked.role, asked.name, asked.count), CHANGE_MS)
+    if not isinstance(admitted, Admitted):
+        return _refused(admitted)
     members: list[dict[str, Any]] = []
-    sitename = ""
-    for name in names:
-        admitted = await site.ask(Admit(token.id, digest_of(token.secret), asked.role, name), CHANGE_MS)
-        if not isinstance(admitted, Admitted):
-            return _refused(admitted)
-        member = await _sign(site, asked, admitted)
+    for at, name in enumerate(admitted.names):
+        member = await _sign(site, asked, admitted.number + at, name)
         if isinstance(member, Problem):
             return member
         members.append(member)
-        sitename = admitted.site
     said = {
         **members[0],
         "ca": site.options.authority,
-        "site": sitename,
+        "site": admitted.site,
         "control": list(site.options.control),
         "output": list(site.options.output),
     }
     return show(said if asked.count == 1 else {**said, "agents": members}, 201)
 
 
-async def _sign(site: Site, asked: Join, admitted: Admitted) -> dict[str, Any] | Problem:
+async def _sign(site: Site, asked: Join, number: int, name: str) -> dict[str, Any] | Problem:
     try:
-        certificate = await asyncio.to_thread(site.sign, asked.csr, asked.role, admitted.number)
+        certificate = await asyncio.to_thread(site.sign, asked.csr, asked.role, number)
     except ValueError as fault:
         return Problem("bad_request", "the certificate request cannot be read", why=str(fault), where="csr")
-    return {"number": admitted.number, "name": admitted.name, "certificate": certificate}
+    return {"number": number, "name": name, "certificate": certificate}
 
 
 def wanting(wanted: Wanted) -> Any:

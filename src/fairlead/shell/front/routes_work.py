@@ -136,7 +136,7 @@ def has_ended(item: Item) -> bool:
 
 def has_output(item: Item) -> bool:
     """Is all of its output stored, or known to lack bytes?"""
-    return item.get("output") != "pending"
+    return item.get("output") != "pending" and not item.get("pending_output")
 
 
 def _tenant(call: Call, wanted: str) -> str | Problem:
