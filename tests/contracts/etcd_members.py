@@ -107,7 +107,7 @@ class Etcd:
         self.members = [
             Member(folder, n, ports[3 * n : 3 * n + 3], (*QUICK, *flags), tls) for n in range(count)
         ]
-        self._cluster = ",".join(f"{one.name}=http://127.0.0.1:{one.peer}" for one in self.members)
+        self.cluster = ",".join(f"{one.name}=http://127.0.0.1:{one.peer}" for one in self.members)
 
     @property
     def endpoints(self) -> list[str]:
@@ -117,13 +117,13 @@ class Etcd:
     def start(self) -> None:
         """Start all members and wait until they serve."""
         for member in self.members:
-            member.start(self._cluster)
+            member.start(self.cluster)
         for member in self.members:
             member.wait_healthy()
 
     def restart(self, member: Member) -> None:
         """Bring one back on its folder."""
-        member.start(self._cluster)
+        member.start(self.cluster)
         member.wait_healthy()
 
     def stop(self) -> None:

@@ -76,9 +76,9 @@ class Rig(ABC):
     async def lose(self, store: AnyStore) -> None:
         """The lead of this handle ends without its doing; returns when another may win it."""
 
+    @abstractmethod
     async def pass_time(self, ms: int) -> None:
         """Let a lease run for so long."""
-        await asyncio.sleep(ms / 1000)
 
     async def fill(self, leader: AnyStore, head: int) -> int:
         """Commit until the store has no room even for little; the new head."""
@@ -161,6 +161,9 @@ class SqliteRig(Rig):
     async def lose(self, store: AnyStore) -> None:
         (self.folder / LOCK).unlink()
 
+    async def pass_time(self, ms: int) -> None:
+        """A lock knows no time: it lasts as long as its process."""
+
     async def close(self) -> None:
         for store in self._stores:
             await store.close()
@@ -185,6 +188,9 @@ class EtcdRig(LossyRig):
         assert not isinstance(store, Problem), store
         self._stores.append(store)
         return store
+
+    async def pass_time(self, ms: int) -> None:
+        await asyncio.sleep(ms / 1000)
 
     async def lose(self, store: AnyStore) -> None:
         await until(store, Trim(0), lambda answer: answer == Deposed())
@@ -213,6 +219,11 @@ async def until(store: AnyStore, op: Op, good: Callable[[Answer], bool]) -> Answ
             return answer
         await asyncio.sleep(0.02)
     raise AssertionError(f"{op} is still answered {answer} after {BOUND_S} s")
+
+
+async def answer_to(store: AnyStore, op: Op) -> Answer:
+    """Repeat an op until it is answered, as a plane does."""
+    return await until(store, op, lambda answer: not isinstance(answer, Unanswered))
 
 
 async def elected(store: AnyStore, address: str = "here:1", lease_ms: int = LONG_LEASE_MS) -> Fence:

@@ -147,7 +147,11 @@ class Calls:
                 await member.ask(pb.DefragmentRequest(), DEFRAGMENT_S)
             except grpc.aio.AioRpcError as error:
                 raise _read(error) from error
-        await self._ask(pb.AlarmRequest(action=pb.AlarmRequest.DEACTIVATE, alarm=pb.NOSPACE))
+        raised: pb.AlarmResponse = await self._ask(pb.AlarmRequest(action=pb.AlarmRequest.GET))
+        for one in raised.alarms:
+            if one.alarm == pb.NOSPACE:
+                action = pb.AlarmRequest.DEACTIVATE
+                await self._ask(pb.AlarmRequest(action=action, memberID=one.memberID, alarm=one.alarm))
 
     async def close(self) -> None:
         """Hang up on every member."""

@@ -13,12 +13,12 @@ Deliberately absent: a deadline. A local disk answers or fails, and repeats woul
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 from fairlead.model.errors import Problem
@@ -213,6 +213,7 @@ def open_sqlite(folder: Path, largest: int = LARGEST_STORE) -> SqliteStore | Pro
     path = folder / DATABASE
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _make_private(path)
         log = _connect(path, largest)
     except (OSError, sqlite3.Error) as fault:
         return _cannot_open(path, str(fault))
@@ -256,6 +257,15 @@ def _cannot_open(path: Path, why: str) -> Problem:
     )
 
 
+def _make_private(path: Path) -> None:
+    """Make a fresh file that only this user reads; SQLite gives what it puts beside it the same mode.
+
+    A file that exists is not even opened: closing it again would drop SQLite's own locks in this process.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
 def _connect(path: Path, largest: int) -> sqlite3.Connection:
     connection = sqlite3.connect(path, LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
     try:
@@ -291,7 +301,7 @@ def _create(connection: sqlite3.Connection, identity: Identity) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
 
 
-@contextmanager
+@contextlib.contextmanager
 def _transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
     connection.execute(f"BEGIN {kind}")
     try:
