@@ -24,7 +24,7 @@ from fairlead.model.requests import (
 )
 
 ROLES = ("agent", "server", "controller", "submit", "view", "operator", "admin")
-LARGEST_JOIN = 20_000
+LARGEST_JOIN = 4_000
 
 
 class Access:
@@ -101,19 +101,28 @@ class Access:
                 fix=f"fairlead token create --role {request.role}",
             )
         if request.role != "agent":
-            return Admitted(0, request.name, self.site)
-        if request.name in self.ledger.agent_names:
+            return Admitted(0, [request.name], self.site)
+        return self._number(request, token)
+
+    def _number(self, request: Admit, token: Token) -> Admitted | Problem:
+        first = self.ledger.last_agent + 1
+        if not 1 <= request.count <= LARGEST_JOIN:
+            return Problem("invalid", f"{request.count} agents at once", f"at most {LARGEST_JOIN}")
+        names = _names(request, first)
+        taken = next((name for name in names if name in self.ledger.agent_names), None)
+        if taken is not None:
             return Problem(
                 "exists",
-                f"an agent named '{request.name}' has joined already",
+                f"an agent named '{taken}' has joined already",
                 "its folder holds its identity; names are not given twice",
                 "--name",
                 "choose another --name",
             )
-        number = self.ledger.last_agent + 1
-        self.record(changes.AgentAdded(number, request.name or f"agent-{number}", token.id))
-        self._tell([number])
-        return Admitted(number, self.ledger.agents[number].name, self.site)
+        numbers = list(range(first, first + request.count))
+        for number, name in zip(numbers, names, strict=True):
+            self.record(changes.AgentAdded(number, name, token.id if number == first else ""))
+        self._tell(numbers)
+        return Admitted(first, names, self.site)
 
     def want_agent(self, request: WantAgent) -> Changed | Problem:
         """Cordon, drain, ban, or open an agent again."""
@@ -141,6 +150,13 @@ class Access:
         if token.uses == 0:
             return _denied("this token was used already", token.role)
         return token
+
+
+def _names(request: Admit, first: int) -> list[str]:
+    base = request.name or "agent"
+    if request.count == 1:
+        return [request.name or f"agent-{first}"]
+    return [f"{base}-{first + at}" for at in range(request.count)]
 
 
 def _denied(message: str, role: str) -> Problem:

@@ -78,12 +78,13 @@ class RevokeToken(Struct, frozen=True, gc=False, tag="revoke"):
 
 
 class Admit(Struct, frozen=True, gc=False, tag="admit"):
-    """A machine presents a join token and wants a number."""
+    """A machine presents a join token and wants a number; or so many at once, for one that plays them."""
 
     token: str
     digest: str
     role: str
     name: str
+    count: int = 1
 
 
 class Check(Struct, frozen=True, gc=False, tag="check"):
@@ -141,10 +142,10 @@ class Changed(Struct, frozen=True, gc=False, tag="changed"):
 
 
 class Admitted(Struct, frozen=True, gc=False, tag="admitted"):
-    """The number and name under which a machine is known."""
+    """The first number, and the names, under which the machines are known from now on."""
 
     number: int
-    name: str
+    names: list[str]
     site: str
 
 

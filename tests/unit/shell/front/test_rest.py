@@ -275,7 +275,10 @@ def test_a_machine_joins_with_its_token_and_gets_its_certificate(tmp_path: Path)
         control = MemoryControl()
         control.answers[requests.Admit] = lambda request: requests.Admitted(
             7,
-            [request.name if request.count == 1 else f"{request.name}-{7 + at}" for at in range(request.count)],
+            [
+                request.name if request.count == 1 else f"{request.name}-{7 + at}"
+                for at in range(request.count)
+            ],
             "site",
         )
         async with running(tmp_path, control) as front:
