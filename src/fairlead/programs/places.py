@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 DEFAULT_LISTEN = "127.0.0.1:7410"
 
@@ -37,3 +41,11 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
+
+
+def told_options(kind: type[T], told: Mapping[str, Any]) -> T:
+    """What a program was told, without what it does not ask for; nothing said is the default."""
+    assert is_dataclass(kind)
+    names = {field.name for field in fields(kind)}
+    made: T = kind(**{name: value for name, value in told.items() if name in names and value is not None})
+    return made

@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from fairlead.model.limits import Settings
 from fairlead.model.quantities import read_duration
 from fairlead.plane.plane import Plane
 from fairlead.programs.front import READY, FrontPlace
-from fairlead.programs.places import join_host, read_json, split_listen, write_json
+from fairlead.programs.places import join_host, read_json, split_listen, told_options, write_json
 from fairlead.shell.access.ca import open_authority
 from fairlead.shell.access.identity import Identity, install, load, request
 from fairlead.shell.access.tls import agent_of, is_server, server_credentials
@@ -46,8 +46,9 @@ class Options:
     on_ready: Callable[[dict[str, Any]], None] | None = None
 
 
-def main(options: Options) -> int:
+def main(told: Mapping[str, Any]) -> int:
     """Serve until TERM or Ctrl-C."""
+    options = told_options(Options, told)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s control %(levelname)s %(name)s: %(message)s")
     folder = Path(options.dir).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -254,4 +255,3 @@ async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
         task.cancel()
-
