@@ -463,4 +463,5 @@ class Agent:
     def _go(self) -> None:
         goodbye = self._goodbye
         if goodbye.is_due(self._now, self._contact.confirmed, self._attempts.live, len(self._attempts)):
-            self._effects += [LeaveKeeper(goodbye.keep), Exit()]
+            word = goodbye.word()
+            self._effects += [LeaveKeeper(word.keep, word.back_within_ms), Exit()]

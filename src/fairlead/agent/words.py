@@ -310,9 +310,13 @@ class ReadOutput(Struct, frozen=True, gc=False):
 
 
 class LeaveKeeper(Struct, frozen=True, gc=False):
-    """Tell the keeper that this agent goes: work runs on (`keep`), or there is none and it may go too."""
+    """Tell the keeper that this agent goes: work runs on (`keep`), or there is none and it may go too.
+
+    With `keep`, an agent that is not back by then is taken for dead.
+    """
 
     keep: bool
+    back_within_ms: int
 
 
 class Exit(Struct, frozen=True, gc=False):

@@ -340,7 +340,7 @@ def test_leaving_with_keep_says_so_and_exits_when_it_is_heard() -> None:
     assert talk.said(Leaving) == [Leaving(True, 600_000)]
     assert not talk.all(Exit)
     talk.say(Beat())
-    assert talk.effects[-2:] == [LeaveKeeper(True), Exit()]
+    assert talk.effects[-2:] == [LeaveKeeper(True, 600_000), Exit()]
 
 
 def test_draining_waits_for_the_work_and_its_acknowledgement() -> None:
@@ -354,7 +354,7 @@ def test_draining_waits_for_the_work_and_its_acknowledgement() -> None:
     talk.say(Beat())
     assert not talk.all(Exit)
     talk.say(Ack(one(7, 0, 1), What.end))
-    assert talk.effects[-2:] == [LeaveKeeper(False), Exit()]
+    assert talk.effects[-2:] == [LeaveKeeper(False, 0), Exit()]
 
 
 def test_draining_does_not_wait_for_ever_for_a_control_that_is_gone() -> None:
