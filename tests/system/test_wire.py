@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gc
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -144,11 +145,17 @@ def is_server(context: Context) -> bool:
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """A test of its own loop; a fault in any task that nobody awaited fails it too."""
+    faults: list[dict[str, Any]] = []
+
     async def bounded() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
         async with asyncio.timeout(30):
             await test()
 
     asyncio.run(bounded())
+    gc.collect()
+    assert not faults
 
 
 class Events:
@@ -177,6 +184,40 @@ async def until(condition: Callable[[], bool]) -> None:
     """Bounded by the test's own limit."""
     while not condition():
         await asyncio.sleep(0.005)
+
+
+class Proxy:
+    """A cable that can be cut, or carry nothing while both ends believe it whole."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.carries = True
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> str:
+        self._server = await asyncio.start_server(self._accept, HOST, 0)
+        return f"{HOST}:{self._server.sockets[0].getsockname()[1]}"
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def stop(self) -> None:
+        self._server.close()
+        self.cut()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(HOST, self.port)
+        for source, sink in ((reader, far_writer), (far_reader, writer)):
+            self._writers.append(sink)
+            self._tasks.add(asyncio.create_task(self._carry(source, sink)))
+
+    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(65536):
+            if self.carries:
+                sink.write(data)
 
 
 async def serve(papers: Papers, *doors: Door, port: int = 0) -> Listening:
@@ -278,35 +319,19 @@ def test_a_cut_connection_closes_its_session_once(papers: Papers) -> None:
         events = Events()
         door = AgentDoor(events, agent_of)
         listening = await serve(papers, door)
-        links: list[asyncio.StreamWriter] = []
-
-        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            links.append(writer)
-            while data := await reader.read(65536):
-                writer.write(data)
-
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            up_reader, up_writer = await asyncio.open_connection(HOST, listening.port)
-            await asyncio.gather(
-                forward(reader, up_writer), forward(up_reader, writer), return_exceptions=True
-            )
-
-        proxy = await asyncio.start_server(accept, HOST, 0)
-        address = f"{HOST}:{proxy.sockets[0].getsockname()[1]}"
-        line = await ControlLine.dial(address, papers.agent, name="fairlead")
+        proxy = Proxy(listening.port)
+        line = await ControlLine.dial(await proxy.start(), papers.agent, name="fairlead")
         assert isinstance(line, ControlLine)
         await line.send(Frame(1, 0, [Reported(0)]))
         await events.until(Received)
-        for link in links:
-            link.transport.abort()
+        proxy.cut()
         problem = await line.receive()
         assert isinstance(problem, Problem)
         assert problem.retryable
         await events.until(Closed)
         await line.send(Frame(2, 0, []))
         await line.close()
-        proxy.close()
-        await proxy.wait_closed()
+        await proxy.stop()
         await listening.close()
         assert [type(event) for event in events.all] == [Opened, Received, Closed]
 
@@ -365,6 +390,41 @@ def test_an_agent_that_does_not_read_is_hung_up(papers: Papers) -> None:
             while isinstance(got, Frame):
                 got = await line.receive()
             assert events.all == [Opened(1, 7), Closed(1)]
+
+    run(test)
+
+
+def test_an_agent_that_leaves_under_a_flood_of_orders_leaves_no_fault_behind(papers: Papers) -> None:
+    async def test() -> None:
+        async with agent_session(papers) as (door, events, line):
+            await events.until(Opened)
+            body = Specs(["h"], [bytes(500_000)])
+            for number in range(1, 21):
+                door.send(1, Frame(number, 0, [body]))
+            assert isinstance(await line.receive(), Frame)
+            door.hang_up(1)
+            closing = asyncio.create_task(line.close())
+            while not events.of(Closed):
+                door.send(1, Frame(99, 0, [Beat()]))
+                await asyncio.sleep(0)
+            await closing
+        assert events.all == [Opened(1, 7), Closed(1)]
+
+    run(test)
+
+
+def test_a_frame_above_the_limit_costs_its_session_and_no_other(
+    papers: Papers, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with agent_session(papers) as (door, events, line):
+            await events.until(Opened)
+            door.send(1, Frame(1, 0, [Specs(["h"], [bytes(5 << 20)])]))
+            assert isinstance(await line.receive(), Problem)
+            assert await events.until(Closed) == Closed(1)
+            with pytest.raises(ValueError, match="above the limit"):
+                await line.send(Frame(1, 0, [Hello("b" * (5 << 20), "m", None, [], [], [], [])]))
+        assert "the call is cut" in caplog.text
 
     run(test)
 
@@ -635,6 +695,25 @@ def test_an_ask_is_repeated_after_the_leader_moved(papers: Papers) -> None:
     run(test)
 
 
+def test_a_leader_that_fell_silent_without_a_word_is_given_up(papers: Papers) -> None:
+    """Its machine is gone: the connection stands, and pings are not answered."""
+
+    async def test() -> None:
+        async with planes(papers, 2) as ([old, new], _):
+            proxy = Proxy(old.listening.port)
+            addresses = [new.address, await proxy.start()]
+            link = ControlLink(addresses, papers.front, name="fairlead", ping_ms=200)
+            assert isinstance(await link.ask(change("before")), Changed)
+            assert old.asked
+            proxy.carries = False
+            assert isinstance(await link.ask(change("after")), Changed)
+            assert new.asked == [change("after")]
+            await link.close()
+            await proxy.stop()
+
+    run(test)
+
+
 def test_an_ask_waits_until_somebody_leads(papers: Papers) -> None:
     async def test() -> None:
         async with planes(papers, 2) as ([one_, two], link):
@@ -644,6 +723,20 @@ def test_an_ask_waits_until_somebody_leads(papers: Papers) -> None:
             assert not waiting.done()
             two.leader, one_.leader = None, two.address
             assert isinstance(await waiting, Changed)
+
+    run(test)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_leader_is_found_though_nobody_knows_it(papers: Papers, place: int) -> None:
+    async def test() -> None:
+        async with planes(papers, 3) as (several, link):
+            for plane in several:
+                plane.leader = ""
+            several[place].leader = None
+            await several[place - 1].stop()
+            assert isinstance(await link.ask(change("a")), Changed)
+            assert several[place].asked == [change("a")]
 
     run(test)
 

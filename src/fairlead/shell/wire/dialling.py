@@ -94,7 +94,14 @@ async def dial(
     if name:
         options.append(("grpc.ssl_target_name_override", name))
     if ping_ms:
-        options += [("grpc.keepalive_time_ms", ping_ms), ("grpc.keepalive_timeout_ms", ping_ms)]
+        options += [
+            ("grpc.keepalive_time_ms", ping_ms),
+            ("grpc.keepalive_timeout_ms", ping_ms),
+            # Counts instead where a ping of gRPC's own is on its way; a minute unless it is said.
+            ("grpc.http2.ping_timeout_ms", ping_ms),
+            # Else gRPC stops after two pings of an idle stream.
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
     dialled = Dialled(address, aio.secure_channel(address, credentials, options), method)
     try:
         async with asyncio.timeout(timeout_s):

@@ -7,6 +7,7 @@ that is unanswered is asked again there: every change carries a key, so asking t
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
@@ -31,6 +32,7 @@ PING_MS = 5_000
 """A control whose machine is gone is noticed after this, and as much again."""
 
 DIAL_S = 3.0
+LOG = logging.getLogger(__name__)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 
 
@@ -45,13 +47,16 @@ class ControlLink:
         name: str = "",
         control: str = "",
         output: str = "",
+        ping_ms: int = PING_MS,
     ) -> None:
-        self._addresses = list(addresses)
+        self.learn(addresses)
+        self._ping_ms = ping_ms
         self._credentials = credentials
         self._name = name
         self._own = (control, output)
         self._turn = 0
         self._hint = ""
+        self._last = ""
         self._numbers = count(1)
         self._asked: dict[int, tuple[bytes, asyncio.Future[Reply]]] = {}
         self._asked_bytes = 0
@@ -62,6 +67,8 @@ class ControlLink:
 
     def learn(self, addresses: Sequence[str]) -> None:
         """Where control may be found from now on."""
+        if not addresses:
+            raise ValueError("a link needs an address to begin with")
         self._addresses = list(addresses)
 
     async def ask(self, request: Request, timeout_ms: int = 30_000) -> Reply:
@@ -129,14 +136,21 @@ class ControlLink:
             self._dialled.outbox.put(piece)
         elif self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task.add_done_callback(self._ran)
+
+    def _ran(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            LOG.error("the link to control failed; the next request begins it anew", exc_info=fault)
+            self._task = None
 
     def _rest(self) -> None:
         if not self._asked and self._follower is None:
             self._wanted.clear()
 
     def _follow_piece(self, follower: _Follower) -> bytes:
-        follower.number = next(self._numbers)
-        return encode_ask(Ask(follower.number, Follow(follower.next, *self._own)))
+        number = next(self._numbers)
+        follower.await_reply(number)
+        return encode_ask(Ask(number, Follow(follower.next, *self._own)))
 
     async def _run(self) -> None:
         misses = 0
@@ -148,23 +162,28 @@ class ControlLink:
                 "/fairlead.v1.Plane/Link",
                 self._credentials,
                 name=self._name,
-                ping_ms=PING_MS,
+                ping_ms=self._ping_ms,
                 timeout_s=DIAL_S,
             )
             helpful = False
             if isinstance(dialled, Dialled):
                 helpful = await self._talk(dialled)
-                if helpful and not self._hint:
-                    self._hint = address
             misses = 0 if helpful else misses + 1
             # Who was just told where the leader is goes there at once, but does not run in circles.
             if not (self._hint and misses == 1):
                 await asyncio.sleep(_pause(misses))
 
     def _next_address(self) -> str:
-        if self._hint:
-            address, self._hint = self._hint, ""
-            return address
+        """Where the leader is said to be, else the next one in turn that was not tried last."""
+        address, self._hint = self._hint, ""
+        if not address:
+            address = self._in_turn()
+            if address == self._last:
+                address = self._in_turn()
+        self._last = address
+        return address
+
+    def _in_turn(self) -> str:
         self._turn += 1
         return self._addresses[self._turn % len(self._addresses)]
 
@@ -213,24 +232,31 @@ class _Follower:
         self.next = since
         self.number = 0
         self.behind = False
+        self._begun = False
         self.waiting: deque[tuple[Part | Following, int]] = deque()
         self._bytes = 0
         self._some = asyncio.Event()
+
+    def await_reply(self, number: int) -> None:
+        """The wish to follow is asked anew, under this number."""
+        self.number = number
+        self._begun = False
 
     def begin(self, reply: Reply) -> bool:
         """Control's answer to the wish to follow."""
         if not isinstance(reply, Following):
             return False
-        self.behind = False
-        if reply.resync:
-            self._add(reply, 0)
-        if reply.resync or self.next < 0:
+        self._begun, self.behind = True, False
+        if self.next < 0:
             self.next = reply.since
+        elif reply.resync or reply.since > self.next:
+            self.next = reply.since
+            self._add(Following(reply.since, True), 0)
         return True
 
     def tell(self, part: Part, size: int) -> bool:
         """One segment; False when it is not the next one, so that following must begin anew."""
-        if part.n < self.next or self.behind:
+        if not self._begun or self.behind or part.n < self.next:
             return True
         if part.n > self.next:
             return False
