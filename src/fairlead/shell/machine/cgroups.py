@@ -268,14 +268,14 @@ class Slot:
 class Pool:
     """The groups of one keeper. `bases` is empty where the machine allows none."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, wanted: bool = True) -> None:
         self.bases: dict[str, str] = {}
         self.versions: dict[str, int] = {}
         self.homes: dict[str, int] = {}
         self.free: list[Slot] = []
         self.made = 0
         try:
-            found = places()
+            found = places() if wanted else {}
         except OSError:
             found = {}
         if "" in found:

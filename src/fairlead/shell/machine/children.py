@@ -112,15 +112,13 @@ def end_marked(name: str, value: str, patience_s: float) -> None:
 def find_program(name: str, path: str) -> str:
     if "/" in name:
         return name
-    found = ""
-    for folder in path.split(":"):
-        candidate = f"{folder or '.'}/{name}"
+    candidates = [f"{folder or '.'}/{name}" for folder in path.split(":")]
+    for candidate in candidates:
         if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
             return candidate
-        if not found and os.path.exists(candidate):
-            found = candidate
-    number = errno.EACCES if found else errno.ENOENT
-    raise OSError(number, os.strerror(number), found or name)
+    hidden = next(filter(os.path.exists, candidates), "")
+    number = errno.EACCES if hidden else errno.ENOENT
+    raise OSError(number, os.strerror(number), hidden or name)
 
 
 def reason(fault: Exception) -> str:

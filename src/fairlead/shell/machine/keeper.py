@@ -1,10 +1,10 @@
 """Starts processes, waits for them, keeps how they ended, and ends them in time, agent or none.
 
-Run as `python -S -I keeper.py DIR`. It imports the standard library alone and no package of ours, so it starts
-at once and need not be restarted with the agent. An agent speaks to it over DIR/keeper.sock: commands down,
-events up; a new connection is first told all that is held. What must outlive the keeper is in
-DIR/keeper.journal. A watcher (`keeper.py --watch`) ends everything when the keeper is killed, since a
-restarted parent cannot wait for its children.
+Run as `python -S -I keeper.py DIR [--without-groups]`. It imports the standard library alone and no package
+of ours, so it starts at once and need not be restarted with the agent. An agent speaks to it over
+DIR/keeper.sock: commands down, events up; a new connection is first told all that is held. What must outlive
+the keeper is in DIR/keeper.journal. A watcher (`keeper.py --watch`) ends everything when the keeper is killed,
+since a restarted parent cannot wait for its children.
 
 Commands: spawn, deadline, stop, kill, signal, forget, lease, leave. Events: listed, started, failed, ended
 (said when the whole tree is gone), refused (a command that makes no sense).
@@ -40,9 +40,10 @@ Fields = dict[str, Any]
 boot_ms = keeper_table.boot_ms
 
 PROTOCOL: Final = 1
+WITHOUT_GROUPS: Final = "--without-groups"
 FOLDER_CHECK_MS: Final = 5_000
 LEASE_MS: Final = 600_000
-# Commands carried out before children are waited for and events sent again: about 10 ms of starting.
+# Processes started before children are waited for and events sent again: about 10 ms of starting.
 TURN: Final = 16
 # Ends come with SIGCHLD; looking again serves for what is not our child. It doubles from first to last.
 AGAIN_MS: Final = (1, 64)
@@ -67,7 +68,8 @@ def watch(identity: str, folders: list[str]) -> None:
 class Keeper:
     """The loop: what the agent asks, what ended, whose time is up."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, groups: bool) -> None:
+        self.groups = groups
         self.folder = keeper_table.Folder(folder)
         self.identity = self.folder.identity
         self.table = keeper_table.Table(f"{self.folder.path}/keeper.journal")
@@ -92,12 +94,9 @@ class Keeper:
             raise OSError(ctypes.get_errno(), "cannot become a subreaper")
         self.table.restore()
         sweep(self.identity, self.table.groups)
-        self.pool = cgroups.Pool("fairlead-" + self.identity)
+        self.pool = cgroups.Pool("fairlead-" + self.identity, self.groups)
         self.table.groups = self.pool.folders()
         self.table.rotate()
-        for attempt in list(self.table.open.values()):
-            attempt.why = "orphaned"
-            self.finish(attempt)
         self.start_watcher()
         self.selector = selectors.DefaultSelector()
         self.waker, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -108,6 +107,9 @@ class Keeper:
             signal.signal(number, self.terminate)
         self.selector.register(self.waker, selectors.EVENT_READ)
         self.line = keeper_line.Line(self.folder.path, self.selector, self.alone)
+        for attempt in list(self.table.open.values()):
+            attempt.why = "orphaned"
+            self.finish(attempt)
 
     def start_watcher(self) -> None:
         watched, self.held = os.pipe2(os.O_CLOEXEC)
@@ -294,7 +296,8 @@ class Keeper:
             self.agent_due = boot_ms() + self.lease_ms
 
     def obey(self) -> None:
-        for _ in range(min(TURN, len(self.line.commands))):
+        end = len(self.by_pid) + TURN
+        while self.line.commands and len(self.by_pid) < end:
             command = self.line.commands.popleft()
             try:
                 COMMANDS[command["type"]](self, command)
@@ -403,7 +406,7 @@ def main(arguments: list[str]) -> None:
         watch(arguments[1], arguments[2:])
     else:
         os.closerange(3, 1 << 20)
-        Keeper(arguments[0]).run()
+        Keeper(arguments[0], WITHOUT_GROUPS not in arguments).run()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ Fields = dict[str, Any]
 READ: Final = 1 << 18
 # An agent that reads nothing while this much waits for it is cut off; it is told all when it returns.
 UNREAD: Final = 64 << 20
+ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 class Line:
@@ -97,7 +98,7 @@ class Line:
         if not self.agent:
             self.events.clear()
         if self.events:
-            self.unsent += json.dumps(self.events, separators=(",", ":")).encode() + b"\n"
+            self.unsent += ENCODER.encode(self.events).encode() + b"\n"
             self.events.clear()
         if self.agent and self.unsent:
             self._push(self.agent)

@@ -22,6 +22,7 @@ Fields = dict[str, Any]
 ROTATE_AT: Final = 16 << 20
 GRACE_MS: Final = 10_000
 LOCK_S: Final = 40.0
+ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 def boot_ms() -> int:
@@ -155,7 +156,7 @@ class Attempt:
 
 
 def line(what: str, key: str, value: Any) -> bytes:
-    body = json.dumps([what, key, value], separators=(",", ":")).encode()
+    body = ENCODER.encode([what, key, value]).encode()
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
