@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import signal
@@ -49,6 +50,7 @@ class Options:
 def main(told: Mapping[str, Any]) -> int:
     """Serve until TERM or Ctrl-C."""
     options = told_options(Options, told)
+    gc.enable()  # The command line lives too briefly to collect; a server does not.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s control %(levelname)s %(name)s: %(message)s")
     folder = Path(options.dir).resolve()
     folder.mkdir(parents=True, exist_ok=True)

@@ -120,7 +120,7 @@ class Up:
         folder = self.folder / "agents" / str(number)
         folder.mkdir(parents=True, exist_ok=True)
         cpus, memory = share(self.options.agents)
-        command = ["agent", "--dir", str(folder), "--cpus", str(cpus), "--memory", str(memory)]
+        command = ["agent", "--dir", str(folder), "--cpus", str(cpus), "--memory", f"{memory}B"]
         if not (folder / "identity" / "cert.pem").exists():
             token = self.client.post("tokens", body={"role": "agent"})["token"]
             command += ["--join", self._http(), "--token", token, "--name", name]
@@ -232,7 +232,7 @@ def _started(pid: int) -> float:
 def _launch(command: list[str], log: Path) -> subprocess.Popen[bytes]:
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "fairlead.ctl.main", *command],
+            [sys.executable, "-m", "fairlead", *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
