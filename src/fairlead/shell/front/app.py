@@ -64,6 +64,10 @@ class Front:
             log.debug("the caller of %s is gone", name)
         except Cut as cut:
             log.warning("%s: %s", name, cut)
+        except OSError as cause:
+            log.warning("%s: the store of output does not answer: %s", name, cause)
+            if not started:
+                await refuse(_store_down(cause))(scope, receive, sending)
         except Exception:
             fault = secrets.token_hex(4)
             self._site.metrics.faults.inc()
@@ -103,6 +107,11 @@ class Front:
             why=f"{route.method} {route.path} asks for role {route.role}",
             fix=f"fairlead token create --role {route.role}",
         )
+
+
+def _store_down(cause: OSError) -> Problem:
+    said = "the store of output does not answer"
+    return Problem("unavailable", said, why=str(cause), retryable=True, retry_after_ms=1_000)
 
 
 def find_route(routes: Sequence[Route], scope: Scope) -> tuple[Route, dict[str, str]] | Response:

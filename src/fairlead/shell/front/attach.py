@@ -8,6 +8,7 @@ are pulled by offset; a slow reader holds up nobody.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -25,6 +26,8 @@ from .routes_work import find, has_ended, has_output, looks_as
 from .site import Site
 from .table import Call
 from .waiting import LOOK_FIRST_S, LOOK_LAST_S, LOOK_SOONEST_S, Item, instance_of, rung
+
+log = logging.getLogger(__name__)
 
 # Each follower is a connection and some hundred KB at most; more would take what deciding needs.
 FOLLOWERS = 1_000
@@ -110,6 +113,8 @@ class Following:
         if not self._readers:
             return None
         at, reader = self.offsets[stream], self._readers[stream]
+        if reader.find(at) is not None:
+            return None
         after = reader.following(at)
         if after is None and reader.total is not None and reader.total > at:
             after = reader.total
@@ -122,9 +127,21 @@ class Following:
             return False
         if self._refreshed:
             return True
+        try:
+            await self.site.logs.refresh()
+        except OSError as fault:
+            log.warning("the store of output does not answer: %s", fault)
+            return False
         self._refreshed = True
-        await self.site.logs.refresh()
+        self._bell.set()
         return False
+
+    async def lost(self, stream: int) -> int | None:
+        """A hole that nothing will fill any more, by where the bytes go on."""
+        if self.hole(stream) is None:
+            return None
+        final = await self.settled() or await self.settled()
+        return self.hole(stream) if final else None
 
     def due(self) -> float:
         """In how many seconds to ask control again."""
@@ -256,33 +273,29 @@ async def logs(site: Site, call: Call) -> Response | Problem:
         term = max(site.logs.terms(*instance_of(following.item), attempt), default=0)
     following.offsets[stream] = call.query["offset"]
     following.turn_to(attempt, term)
-    hole = following.hole(stream)
-    first = b"" if hole is None else await following.read(stream)
-    if hole is not None and not first and await following.settled() and await following.settled():
+    if (hole := await following.lost(stream)) is not None:
         following.leave()
         said = f"{NAMES[stream]} has a hole from {call.query['offset']} to {hole}"
         return Problem("gap", said, why="bytes were lost", where="offset", fix=f"read on with offset={hole}")
     headers = {"X-Fairlead-Attempt": str(attempt)}
-    pieces = _bytes(following, stream, first, follow)
+    pieces = _bytes(following, stream, follow)
     return StreamingResponse(pieces, headers=headers, media_type="application/octet-stream")
 
 
-async def _bytes(following: Following, stream: int, first: bytes, follow: bool) -> AsyncIterator[bytes]:
+async def _bytes(following: Following, stream: int, follow: bool) -> AsyncIterator[bytes]:
     with following:
-        if first:
-            yield first
         while not following.site.stopping:
             if not following.attempt and following.now:
                 following.turn_to(following.now, int(following.item["term"]))
             if data := await following.read(stream):
                 yield data
+            elif await following.lost(stream) is not None:
+                raise Cut(f"the log has a hole at {following.offsets[stream]}")
             elif not follow:
                 return
             elif following.due() <= 0:
                 await following.look()
             elif await following.settled():
-                if following.hole(stream) is not None:
-                    raise Cut(f"the log has a hole at {following.offsets[stream]}")
                 return
             else:
                 await following.rest(BEAT_S)

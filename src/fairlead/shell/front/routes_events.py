@@ -49,9 +49,7 @@ async def events(site: Site, call: Call) -> Response | Problem:
         return Problem(
             "bad_parameter", f"{job[:40]} is no id of a job", where="job", fix="an id such as j-3k9"
         )
-    after = (
-        (int(found[1]), int(found[2])) if found else (site.feed.head, -1 if not site.feed.head else 1 << 30)
-    )
+    after = (int(found[1]), int(found[2])) if found else (site.feed.whole + 1, -1)
     pieces = _told(site, after, call.query["type"] or "", number)
     return StreamingResponse(pieces, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 

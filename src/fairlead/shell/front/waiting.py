@@ -51,7 +51,9 @@ class Feed:
         self.parts: deque[Part] = deque()
         # Segments below this one are not kept any more.
         self.floor = 0
+        # The last segment heard, and the last with which a batch was whole.
         self.head = 0
+        self.whole = 0
         self.resyncs = 0
 
     async def run(self) -> None:
@@ -76,11 +78,13 @@ class Feed:
         if part.n <= self.head:
             return
         self.head = part.n
+        self.floor = self.floor or part.n
         if self._open and self._open[0].batch != part.batch:
             self._open.clear()
         self._open.append(part)
         if part.more:
             return
+        self.whole = part.n
         whole, self._open = self._open, []
         for one in whole:
             self._keep(one)
@@ -97,12 +101,10 @@ class Feed:
         self._rows.clear()
         self._total = 0
         self.floor = since
-        self.head = since - 1
+        self.head = self.whole = since - 1
         self.ring_all()
 
     def _keep(self, part: Part) -> None:
-        if not self.parts and not self.floor:
-            self.floor = part.n
         rows = 1 + sum(len(jobs_of(change)) for change in part.changes)
         self.parts.append(part)
         self._rows.append(rows)

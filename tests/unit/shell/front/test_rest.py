@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from tests.unit.shell.front.harness import MemoryControl, run, running
 
-
 from fairlead.model import changes, requests
 from fairlead.model.errors import Problem
 from fairlead.model.jobs import decode_spec
@@ -74,11 +73,11 @@ def test_everything_wrong_with_a_file_is_told_with_its_place(tmp_path: Path) -> 
 def test_the_same_key_and_body_again_does_it_once(tmp_path: Path) -> None:
     async def work() -> None:
         async with running(tmp_path) as front:
-            key = {"Idempotency-Key": "k1"}
+            key = {"Idempotency-Key": "once"}
             first = await front.call("POST", "/v1/submissions", JOBS, headers=key)
             second = await front.call("POST", "/v1/submissions", JOBS, headers=key)
             assert first.json == second.json
-            assert first.headers["idempotency-key"] == "k1"
+            assert first.headers["idempotency-key"] == "once"
             other = await front.call("POST", "/v1/submissions", {"run": "x"}, headers=key)
             assert (other.status, other.json["code"]) == (409, "key_reused")
 
