@@ -1,1 +1,3 @@
 """Fairlead: a cluster scheduler."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,106 @@
+"""`run`: one command on the site, its output and exit code here."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from fairlead.ctl.client import new_key
+from fairlead.ctl.failures import Failure
+from fairlead.ctl.names import pairs
+from fairlead.ctl.session import session
+from fairlead.ctl.steering import follow_job
+
+
+@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.option("--name", metavar="NAME", help="What it is called; else a speakable name is made.")
+@click.option("--cpus", metavar="N", help='Cores: 2, or "500m".  [1]')
+@click.option("--memory", metavar="SIZE", help="Such as 4GiB.")
+@click.option("--gpus", metavar="N", help="Whole GPUs.")
+@click.option("--resource", "resources", multiple=True, metavar="NAME=N", help="Any other resource.")
+@click.option(
+    "--count", type=click.IntRange(min=1), metavar="N", help="So many instances, FAIRLEAD_INDEX from 0."
+)
+@click.option("--parallel", type=click.IntRange(min=1), metavar="N", help="How many of them at once.")
+@click.option("--limit", metavar="TIME", help="The longest that it may run.")
+@click.option("--where", multiple=True, metavar="RULE", help='Over labels of agents: "region == eu".')
+@click.option("--priority", type=click.IntRange(0, 1000), metavar="N", help="Higher first.  [100]")
+@click.option("--needs", multiple=True, metavar="JOB", help="Start after this job succeeded.")
+@click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="A variable; without value, yours.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="For finding it again.")
+@click.option("--key", metavar="KEY", help="The same key starts it once, however often it is asked.")
+@click.option("--detach", is_flag=True, help="Print the id and leave.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+def run(command: tuple[str, ...], key: str | None, detach: bool, **given: Any) -> int:
+    """Run COMMAND on the site.
+
+    On the local socket it works in this folder, elsewhere in a fresh workspace. The exit code is the command's own:
+    126 not executable, 127 not found, 128+n ended by signal n, 124 its limit, 125 a fault of ours, 130 cancelled.
+    """
+    current = session()
+    local = bool(current.site.socket)
+    job = document(command, given, local=local)
+    job["on_caller_gone"] = "continue" if detach else "cancel"
+    if not local and not detach:
+        current.talk.say(
+            f"{current.site.name} is elsewhere: it runs in a fresh workspace, not in this folder"
+        )
+    accepted = current.client.post("submissions", body={"jobs": [job]}, key=key or new_key())
+    number, name = accepted["jobs"][0], accepted["names"][0]
+    if detach:
+        click.echo(number)
+        current.talk.say(f"fairlead attach {name}\nfairlead why {name}")
+        return 0
+    return follow_job(current.client, number, name, range(given["count"] or 1), ours=True)
+
+
+def document(command: tuple[str, ...], given: dict[str, Any], *, local: bool) -> dict[str, Any]:
+    """The job, in the words of a job file."""
+    job: dict[str, Any] = {"command": list(command)}
+    env = environment(given["env"])
+    if local:
+        job["dir"] = os.getcwd()
+        env.setdefault("PATH", os.environ.get("PATH", os.defpath))
+    resources: dict[str, Any] = {
+        name: number(text) for name, text in pairs(given["resources"], "--resource", "gpu=1").items()
+    }
+    for option, resource in (("cpus", "cpu"), ("memory", "memory"), ("gpus", "gpu")):
+        if given[option] is not None:
+            resources[resource] = number(given[option])
+    fields = {
+        "name": given["name"],
+        "env": env,
+        "resources": resources,
+        "count": given["count"],
+        "parallel": given["parallel"],
+        "limits": {"run": given["limit"]} if given["limit"] else None,
+        "where": list(given["where"]),
+        "priority": given["priority"],
+        "needs": list(given["needs"]),
+        "labels": pairs(given["labels"], "--label", "team=core"),
+    }
+    return job | {name: value for name, value in fields.items() if value not in (None, [], {}, ())}
+
+
+def environment(given: tuple[str, ...]) -> dict[str, str]:
+    """`NAME=VALUE` as it stands, `NAME` with the caller's value."""
+    read: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals and name not in os.environ:
+            why = "without `=` the value is yours, and you have none"
+            raise Failure("usage", f"{name} is not set here", why, "--env", f"--env {name}=VALUE")
+        read[name] = value if equals else os.environ[name]
+    return read
+
+
+def number(text: str) -> int | float | str:
+    """A number where it is one; sizes and the like stay as they are written."""
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text

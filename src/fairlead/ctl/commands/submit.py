@@ -1,0 +1,126 @@
+"""`submit`: a job file, as it is, to the site that reads and checks it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from fairlead.ctl.client import Client, new_key, quote
+from fairlead.ctl.failures import DID_NOT_SUCCEED, INTERRUPTED, Failure
+from fairlead.ctl.session import Session, session
+from fairlead.ctl.talk import span
+
+from .attach import ENDED
+
+LARGEST_FILE = 4 << 20
+
+
+@click.command()
+@click.argument("file")
+@click.option("--wait", is_flag=True, help="Show progress, and end with 1 unless everything succeeded.")
+@click.option("--key", metavar="KEY", help="The same key submits it once, however often it is asked.")
+def submit(file: str, wait: bool, key: str | None) -> int:
+    """Submit the jobs of FILE, or of standard input as `-`; its id is the first line of stdout."""
+    current = session()
+    headers = {
+        "Content-Type": "application/json" if file.endswith(".json") else "application/yaml",
+        "X-File-Name": quote("stdin" if file == "-" else file),
+        "Idempotency-Key": key or new_key(),
+    }
+    accepted = current.client.send("submissions", body=read(file), headers=headers)
+    name, jobs = accepted["submission"], accepted["jobs"]
+    click.echo(name)
+    if not wait:
+        counted = f"{len(jobs)} job{'s' if len(jobs) != 1 else ''}"
+        current.talk.say(f"{counted}: {', '.join(accepted['names'][:8])}")
+        current.talk.say(f"fairlead wait {name}\nfairlead get jobs --submission {name}")
+        return 0
+    try:
+        return follow(current, name)
+    except KeyboardInterrupt:
+        current.talk.say(
+            f"detached  {name} goes on    back: fairlead wait {name}    end: fairlead cancel {name}"
+        )
+        return INTERRUPTED
+
+
+def read(file: str) -> bytes:
+    """What stands in a file."""
+    try:
+        body = sys.stdin.buffer.read(LARGEST_FILE + 1) if file == "-" else _read_file(file)
+    except OSError as fault:
+        fix = "fairlead submit - < FILE" if file == "-" else f"ls -l {file}"
+        raise Failure(
+            "no_such_file", f"{file} cannot be read", fault.strerror or str(fault), fix=fix
+        ) from fault
+    if len(body) > LARGEST_FILE:
+        why = f"a submission is at most {LARGEST_FILE >> 20} MiB"
+        raise Failure("too_large", f"{file} is too large", why, fix="split it, or use `count`")
+    return body
+
+
+def _read_file(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(LARGEST_FILE + 1)
+
+
+def jobs_of(client: Client, submission: str) -> list[dict[str, Any]]:
+    """All jobs of a submission."""
+    jobs: list[dict[str, Any]] = []
+    after: Any = None
+    while True:
+        page = client.get("jobs", submission=submission, after=after, limit=500)
+        jobs += page["items"]
+        after = page.get("next")
+        if not after:
+            return jobs
+
+
+def follow(current: Session, submission: str) -> int:
+    """Until all jobs ended: a picture on a terminal, a line for each end elsewhere."""
+    client, talk, begun = current.client, current.talk, time.monotonic()
+    told: set[str] = set()
+    while True:
+        jobs = jobs_of(client, submission)
+        for job in jobs:
+            if job["state"] in ENDED and job["id"] not in told:
+                told.add(job["id"])
+                talk.say(line(job))
+        unfinished = [job for job in jobs if job["id"] not in told]
+        if not unfinished:
+            break
+        running = [job for job in unfinished if job["state"] == "running"] or unfinished
+        talk_of(talk, jobs, running)
+        # Answered as soon as that job ended; the others are looked at when it did, or after this long.
+        client.get("jobs", running[0]["id"], wait="1s" if talk.terminal else "5s")
+    good = all(job["state"] == "succeeded" for job in jobs)
+    took = span((time.monotonic() - begun) * 1000)
+    word = "succeeded" if good else "failed"
+    talk.say(f"{submission}  {word} in {took}  {done(jobs)}")
+    if not good:
+        bad = next(job for job in jobs if job["state"] != "succeeded")
+        talk.say(f"fairlead why {bad['name']}\nfairlead logs {bad['name']}")
+    return 0 if good else DID_NOT_SUCCEED
+
+
+def talk_of(talk: Any, jobs: list[dict[str, Any]], running: list[dict[str, Any]]) -> None:
+    """The live line; off a terminal the ends speak for themselves."""
+    if talk.terminal:
+        names = ", ".join(f"{job['name']} {job['state']}" for job in running[:3])
+        talk.beat(f"{done(jobs)}  {names}")
+
+
+def done(jobs: list[dict[str, Any]]) -> str:
+    """How many instances ended, of how many."""
+    ended = sum(int(number) for job in jobs for state, number in job["counts"].items() if state in ENDED)
+    return f"{ended} of {sum(int(job['count']) for job in jobs)}"
+
+
+def line(job: dict[str, Any]) -> str:
+    """One job's end."""
+    took = span(int(job.get("ended") or 0) - int(job.get("created") or 0))
+    counts = " ".join(f"{state} {number}" for state, number in sorted(job["counts"].items()) if number)
+    return f"  {job['name']:<20} {job['state']:<10} {took:>8}  {counts}"

@@ -1,0 +1,103 @@
+"""Follows work as if it ran here: Ctrl-C and TERM reach it, and its exit code becomes ours."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .client import Client
+from .failures import INTERRUPTED, Failure, ReaderGone
+from .following import Follower, Interrupted, Signals, exit_code, write_out
+from .talk import span
+
+# What Ctrl-C does on a terminal, by the letter that is typed.
+CHOICES = {"c": "cancel", "d": "detach", "g": "go on"}
+
+
+def follow_job(client: Client, job: str, name: str, indices: range, *, ours: bool) -> int:
+    """Each instance in turn; the highest exit code of them. `ours`: a reader that goes away ends the work."""
+    code = 0
+    with Signals() as signals:
+        for index in indices:
+            follower = Follower(client, job, index, write_out)
+            try:
+                item = _steer(follower, signals, name)
+            except ReaderGone:
+                if ours:
+                    client.hang_up()
+                    client.post("cancel", body={"names": [job], "caller_gone": True})
+                raise
+            if item is None:
+                return INTERRUPTED
+            code = max(code, exit_code(item))
+            _tell(client, name if len(indices) == 1 else f"{name}/{index}", item)
+    return code
+
+
+def _steer(follower: Follower, signals: Signals, name: str) -> dict[str, Any] | None:
+    """To the end; None when the person leaves before it."""
+    cancelled = False
+    while True:
+        try:
+            return follower.to_end(signals)
+        except Interrupted:
+            follower.client.hang_up()
+            choice = _choose(follower, name, cancelled)
+        if choice == "detach":
+            talk = follower.client.talk
+            talk.say(
+                f"detached  {name} goes on    back: fairlead attach {name}    end: fairlead cancel {name}"
+            )
+            return None
+        if choice == "cancel":
+            cancelled = True
+            _cancel(follower, signals)
+
+
+def _cancel(follower: Follower, signals: Signals) -> None:
+    signals.waiting = True
+    try:
+        follower.client.post("jobs", follower.job, "cancel", body={})
+    except Interrupted:
+        raise Failure(
+            "interrupted",
+            f"{follower.name} may go on: nobody took the cancel",
+            "interrupted while the site was not reachable",
+            fix=f"fairlead cancel {follower.job}",
+            status=INTERRUPTED,
+        ) from None
+    finally:
+        signals.waiting = False
+
+
+def _choose(follower: Follower, name: str, cancelled: bool) -> str:
+    """Off a terminal the first interrupt cancels; the one after a cancel always leaves."""
+    if cancelled:
+        return "detach"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return "cancel"
+    follower.client.talk.clear()
+    print(f"\n{name}: cancel, detach, or go on? [c/d/G] ", end="", file=sys.stderr, flush=True)
+    try:
+        typed = sys.stdin.readline().strip().lower()[:1]
+    except (Interrupted, KeyboardInterrupt):
+        return "cancel"
+    return CHOICES.get(typed, "go on")
+
+
+def _tell(client: Client, name: str, item: dict[str, Any]) -> None:
+    """How it ended, when that is not plain from its exit code alone."""
+    state, sentence = item.get("state"), item.get("sentence") or ""
+    talk = client.talk
+    if state in ("succeeded", "cancelled"):
+        talk.clear()
+    elif state == "failed" and item.get("reason") in ("exited", "signalled"):
+        if talk.terminal:
+            took = span(int(item.get("ended") or 0) - int(item.get("started") or 0))
+            talk.say(f"failed    {sentence} after {took}")
+    else:
+        talk.error(f"error: {name} {_word(str(state))}: {sentence}\n  fix: fairlead why {name}")
+
+
+def _word(state: str) -> str:
+    return {"lost": "was lost", "refused": "was refused", "timed_out": "timed out"}.get(state, state)
