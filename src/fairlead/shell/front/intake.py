@@ -24,8 +24,9 @@ from .logs import Block, Logs
 log = logging.getLogger(__name__)
 
 OBJECT_BYTES = 4 << 20
-# What may wait for the store before connections are read no further.
-WAITING_BYTES = 64 << 20
+# What may wait for a store that stands still, from all agents together: behind it they are sent away, and keep
+# their output until the store is back.
+WAITING_BYTES = 256 << 20
 RETRY_FIRST_S = 0.2
 RETRY_LAST_S = 5.0
 
@@ -50,8 +51,7 @@ class Intake:
         self._queue: deque[Waiting] = deque()
         self._batch: list[Waiting] = []
         self._arrived = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._closed = False
         self._thread = ThreadPoolExecutor(1, "output")
         self._objects = 0
         self.waiting_bytes = 0
@@ -66,6 +66,9 @@ class Intake:
             flaw = sealed.flaw.value if isinstance(sealed, Refusal) else "more bytes follow it"
             log.warning("agent %d sent %d bytes that are no block: %s", agent, len(block), flaw)
             return Problem("bad_block", "the bytes are no block", why=flaw, retryable=True)
+        if self._closed or self.waiting_bytes + len(block) > WAITING_BYTES:
+            why = "it stops" if self._closed else f"{self.waiting_bytes} bytes wait for the store"
+            return Problem("busy", "this front takes no output now", why=why, retryable=True)
         held = self._logs.hold(sealed, block)
         for stream, offset in zip(held.streams(), held.offset, strict=True):
             self._ledger.heard(stream, offset)
@@ -73,14 +76,8 @@ class Intake:
         self._queue.append(waiting)
         self.waiting_bytes += len(block)
         self.taken_bytes += len(block)
-        if self.waiting_bytes >= WAITING_BYTES:
-            self._room.clear()
         self._arrived.set()
         return await waiting.done
-
-    async def room(self) -> None:
-        """Wait until more blocks may come; to be asked before the next read of a connection."""
-        await self._room.wait()
 
     async def run(self) -> None:
         """Store what arrives; runs until cancelled."""
@@ -96,6 +93,7 @@ class Intake:
 
     def close(self) -> None:
         """No more puts; whoever still waits is told nothing, and sends again elsewhere."""
+        self._closed = True
         self._thread.shutdown(wait=True)
         for waiting in (*self._batch, *self._queue):
             waiting.done.cancel()
@@ -135,8 +133,6 @@ class Intake:
             rows = zip(block.streams(), block.offset, block.length, block.flags, strict=True)
             for stream, offset, length, flags in rows:
                 self._ledger.stored(stream, offset, offset + length, bool(flags & END))
-        if self.waiting_bytes < WAITING_BYTES:
-            self._room.set()
 
     async def _bridge(self, batch: list[Waiting]) -> None:
         """An agent that left for another front and came back skips what is stored there: look for it."""

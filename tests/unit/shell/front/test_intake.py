@@ -6,6 +6,7 @@ import random
 import threading
 from pathlib import Path
 
+import pytest
 from tests.unit.shell.front.harness import blocks, run, until
 
 from fairlead.model.blocks import BLOCK_BYTES, Row
@@ -13,6 +14,7 @@ from fairlead.model.errors import Problem
 from fairlead.model.intake import Acked
 from fairlead.shell.blobs.codec import expand
 from fairlead.shell.blobs.folder import FolderBlobs
+from fairlead.shell.front import intake as intake_module
 from fairlead.shell.front.intake import Intake
 from fairlead.shell.front.logs import Logs
 
@@ -153,20 +155,31 @@ def test_a_store_that_is_down_is_asked_for_the_same_put_again(tmp_path: Path) ->
     run(work)
 
 
-def test_room_ends_while_the_store_stands_still(tmp_path: Path) -> None:
+def test_agents_are_sent_away_while_the_store_stands_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake_module, "WAITING_BYTES", 1 << 20)
+
     async def work() -> None:
         blobs = Held(tmp_path)
         noise = random.Random(1).randbytes(BLOCK_BYTES)
-        block = blocks(row(0, noise))[0]
         async with Desk(blobs, "a") as desk:
-            sent = [desk.send(block) for _ in range(260)]
-            await until(lambda: desk.intake.waiting_bytes >= 64 << 20)
-            room = asyncio.create_task(desk.intake.room())
-            await asyncio.wait([room], timeout=0.01)
-            assert not room.done()
+            sent = [desk.send(blocks(row(n * BLOCK_BYTES, noise))[0]) for n in range(5)]
+            refused = [await task for task in sent[3:]]
+            assert [said.code for said in refused if isinstance(said, Problem)] == ["busy", "busy"]
             blobs.gate.set()
-            await room
-            await asyncio.gather(*sent)
+            assert offset_of(await sent[2]) == 3 * BLOCK_BYTES
+            assert offset_of(await desk.send(blocks(row(3 * BLOCK_BYTES, noise))[0])) == 4 * BLOCK_BYTES
+
+    run(work)
+
+
+def test_an_intake_that_is_closed_takes_nothing(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with Desk(FolderBlobs(tmp_path), "a") as desk:
+            pass
+        refused = await desk.send(blocks(row(0, b"x"))[0])
+        assert isinstance(refused, Problem) and refused.retryable
 
     run(work)
 
