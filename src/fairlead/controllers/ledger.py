@@ -27,6 +27,7 @@ class Past(Struct, frozen=True, gc=False, array_like=True):
     outcome: int
     reason: int
     exit: int
+    placed: int
     started: int
     ended: int
 
@@ -263,19 +264,23 @@ class Ledger:
             if change.output[row] == Output.pending:
                 job.pending_output += count
             if then is State.waiting or change.charge[row]:
-                self._remember(job, change, row, (first, count, attempt))
+                self._remember(job, change, row, (first, count, attempt), at)
             self._settle(job, at, first, count)
 
-    def _remember(self, job: Job, change: changes.Ended, row: int, span: tuple[int, int, int]) -> None:
+    def _remember(
+        self, job: Job, change: changes.Ended, row: int, span: tuple[int, int, int], at: int
+    ) -> None:
         first, count, attempt = span
+        placed = int(job.pages.page(first // ROWS).placed[first % ROWS])
         past = Past(
             attempt,
             change.agent[row],
             change.outcome[row],
             change.reason[row],
             change.exit[row],
+            job.created + placed - 1 if placed else 0,
             change.started[row],
-            change.ended[row],
+            change.ended[row] or at,
         )
         for index in range(first, first + count):
             tries = job.past.setdefault(index, [])

@@ -179,6 +179,7 @@ class Views:
             "agent": None,
             "exit_code": None,
             "signal": None,
+            "placed": None,
             "started": None,
             "ended": None,
             "output": "none",
@@ -192,6 +193,7 @@ class Views:
             item["term"] = int(page.term[row])
             item["agent"] = self._agent_name(int(page.agent[row]))
             item["output"] = Output(int(page.output[row])).name
+            item["placed"] = _absolute(job, int(page.placed[row]))
             item["started"] = _absolute(job, int(page.started[row]))
             item["ended"] = _absolute(job, int(page.ended[row]))
             item |= _how_it_ended(Reason(int(page.reason[row])), int(page.exit[row]))
@@ -223,6 +225,7 @@ class Views:
                     "attempt": past.attempt,
                     "agent": self._agent_name(past.agent),
                     "outcome": Outcome(past.outcome).name,
+                    "placed": past.placed or None,
                     "started": past.started or None,
                     "ended": past.ended or None,
                     **ended,
@@ -230,7 +233,17 @@ class Views:
             )
         newest = self.instance(job, index)
         if newest["attempt"] and (not items or items[-1]["attempt"] < newest["attempt"]):
-            shown = ("attempt", "agent", "started", "ended", "reason", "sentence", "exit_code", "signal")
+            shown = (
+                "attempt",
+                "agent",
+                "placed",
+                "started",
+                "ended",
+                "reason",
+                "sentence",
+                "exit_code",
+                "signal",
+            )
             items.append({"outcome": newest["state"], **{name: newest[name] for name in shown}})
         return items
 
@@ -335,13 +348,16 @@ class Views:
         return _causes(self.scheduler.verdict(shape_of(job), now))
 
     def _ends(self, job: Job) -> list[Item]:
-        causes: dict[int, int] = {}
+        """Why instances did not succeed, the most frequent first."""
+        causes: dict[tuple[int, int], int] = {}
         for page in job.pages.pages.values():
-            for reason in page.reason[page.state != State.succeeded].tolist():
-                causes[reason] = causes.get(reason, 0) + 1
+            unhappy = page.state != State.succeeded
+            for cause in zip(page.reason[unhappy].tolist(), page.exit[unhappy].tolist(), strict=True):
+                causes[cause] = causes.get(cause, 0) + 1
+        found = sorted(causes.items(), key=lambda item: -item[1])[:LOOK_ROWS]
         return [
-            {"reason": Reason(reason).name, "count": count, "sentence": sentence(Reason(reason), {})}
-            for reason, count in sorted(causes.items())
+            {**_how_it_ended(Reason(reason), exit), "count": count}
+            for (reason, exit), count in found
             if reason
         ]
 
@@ -355,23 +371,32 @@ class Views:
         job, index = found
         submission = self.ledger.submissions.get(job.submission)
         name = submission_name(submission) if submission else ""
-        items: list[Item] = [{"at": job.created, "event": "submitted", "text": f"as {name}/{job.name}"}]
+        items: list[Item] = [{"at": job.created, "event": "submitted", "sentence": f"as {name}/{job.name}"}]
         if index is None and job.spec.count == 1:
             index = 0
         if index is not None:
             for one in self.attempts(job, index):
                 items += _attempt_events(one)
         if job.closed_at:
-            items.append({"at": job.closed_at, "event": "ended", "text": f"the job is {job.state()}"})
+            items.append(
+                {"at": job.closed_at, "event": "ended", "sentence": f"the job {HAS_ENDED[job.state()]}"}
+            )
         return Seen(sorted(items, key=lambda item: item["at"] or 0)[:LOOK_ROWS])
+
+
+# What a closed job is said to have done.
+HAS_ENDED = {"succeeded": "succeeded", "failed": "failed", "cancelled": "was cancelled"}
 
 
 def _attempt_events(one: Item) -> Iterator[Item]:
     label = f"attempt {one['attempt']} on {one['agent']}"
+    if one["placed"]:
+        yield {"at": one["placed"], "event": "assigned", "sentence": label}
     if one["started"]:
-        yield {"at": one["started"], "event": "started", "text": label}
+        yield {"at": one["started"], "event": "started", "sentence": label}
     if one["ended"]:
-        yield {"at": one["ended"], "event": one["outcome"], "text": f"{label}: {one['sentence'] or 'done'}"}
+        how = f"{label}: {one['sentence']}" if one["sentence"] else label
+        yield {"at": one["ended"], "event": one["outcome"], "sentence": how}
 
 
 def _newest(kept: dict[int, Any], after: int) -> Iterator[Any]:

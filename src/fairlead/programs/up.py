@@ -185,21 +185,17 @@ def end(folder: Path) -> None:
     running = processes(folder)
     agents = [pid for name, pid in running.items() if name != "server"]
     _end_all(agents)
-    keepers = [pid for pid in (_keeper(path) for path in sorted(folder.glob("agents/*"))) if pid]
+    keepers = [pid for pid in (keeper_of(path) for path in sorted(folder.glob("agents/*"))) if pid]
     _end_all(keepers)
     _end_all([pid for name, pid in running.items() if name == "server"])
     (folder / "up.json").unlink(missing_ok=True)
 
 
-def _keeper(folder: Path) -> int:
-    """The keeper that holds an agent's processes; it outlives its agent."""
+def keeper_of(folder: Path) -> int:
+    """The keeper that holds an agent's processes, which outlives its agent; 0 when there is none."""
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
-        if any(word.endswith("keeper.py") for word in words) and str(folder) in " ".join(words).split():
-            return int(process.pid)
-        if any(word.endswith("keeper.py") for word in words) and any(
-            word.startswith(str(folder) + "/") for word in words
-        ):
+        if len(words) > 2 and words[-2].endswith("keeper.py") and words[-1] == str(folder):
             return int(process.pid)
     return 0
 
