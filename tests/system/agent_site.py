@@ -89,16 +89,19 @@ class Site:
         """The newest one."""
         return max(self.lines)
 
-    def say(self, *orders: Order) -> None:
-        """A frame down the newest session."""
-        self.control.send(self.session, self.lines[self.session].say(orders, 0))
+    def say(self, *orders: Order, session: int = 0) -> None:
+        """A frame down a session, the newest if nobody says which."""
+        session = session or self.session
+        self.control.send(session, self.lines[session].say(orders, 0))
 
-    def start(self, keys: Keys, lease_ms: int = 0, **fields: Any) -> None:
+    def start(self, keys: Keys, lease_ms: int = 0, session: int = 0, **fields: Any) -> None:
         """Run these."""
         spec = JobSpec(**{"name": "job", **fields})
         rows = len(keys)
         name = f"spec {len(self.heard)}"
-        self.say(Specs([name], [encode_spec(spec)]), Start(keys, [name] * rows, [lease_ms] * rows))
+        self.say(
+            Specs([name], [encode_spec(spec)]), Start(keys, [name] * rows, [lease_ms] * rows), session=session
+        )
 
     def words(self, kind: type[T], session: int | None = None) -> list[T]:
         """What was heard of a kind, in one session or in all."""
