@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 import grpc
+import psutil
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -180,6 +181,11 @@ class Events:
         return self.of(kind)[count - 1]
 
 
+def connections() -> int:
+    """How many connections this process has open; each has both its ends here."""
+    return sum(each.status == "ESTABLISHED" for each in psutil.Process().net_connections("tcp"))
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Bounded by the test's own limit."""
     while not condition():
@@ -301,10 +307,15 @@ def test_every_frame_arrives_as_it_was_sent_in_both_directions(papers: Papers) -
 
 def test_a_closed_session_is_told_once(papers: Papers) -> None:
     async def test() -> None:
+        before = connections()
         async with agent_session(papers) as (door, events, line):
             await events.until(Opened)
+            assert connections() == before + 2
             await line.close()
             assert await events.until(Closed) == Closed(1)
+            # gRPC keeps the connection of a closed channel while anybody holds the channel.
+            await until(lambda: connections() <= before)
+            assert isinstance(await line.receive(), Problem)
             door.send(1, Frame(1, 0, [Beat()]))
             door.hang_up(1)
         assert events.all == [Opened(1, 7), Closed(1)]
@@ -351,6 +362,7 @@ def test_sessions_end_when_their_server_does_and_numbers_never_repeat(papers: Pa
                 await line.close()
                 await events.until(Closed, session)
         await listening.close()
+        assert len(events.of(Closed)) == 3
         assert isinstance(await line.receive(), Problem)
         await line.close()
         assert sorted(event.session for event in events.of(Closed)) == [1, 2, 3]
@@ -937,19 +949,20 @@ def test_blocks_arrive_in_order_and_are_acknowledged_when_kept(papers: Papers) -
 def test_no_more_than_the_window_is_ever_unacknowledged(papers: Papers) -> None:
     async def test() -> None:
         open_blocks = asyncio.Event()
-        arrived: list[bytes] = []
+        now = peak = 0
 
         async def keep(agent: int, block: bytes) -> Stored:
-            arrived.append(block)
+            nonlocal now, peak
+            now += 1
+            peak = max(peak, now)
             await open_blocks.wait()
+            now -= 1
             return stored(1)
 
         async with output_line(papers, keep, window=10_000) as (_, line):
             receiving = asyncio.create_task(line.receive())
             sending = asyncio.gather(*(line.send(bytes(3_000)) for _ in range(9)))
-            await until(lambda: len(arrived) == 3)
-            await asyncio.sleep(0.05)
-            assert len(arrived) == 3
+            await until(lambda: now == 3)
             open_blocks.set()
             await receiving
             rows = len(receiving.result().offset)  # type: ignore[union-attr]
@@ -958,6 +971,7 @@ def test_no_more_than_the_window_is_ever_unacknowledged(papers: Papers) -> None:
                 assert isinstance(got, Stored)
                 rows += len(got.offset)
             await sending
+            assert peak == 3
 
     run(test)
 

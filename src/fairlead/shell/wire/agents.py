@@ -16,7 +16,7 @@ from fairlead.model.errors import Problem
 from fairlead.model.orders import Frame
 from fairlead.plane.words import Closed, Opened, Received
 from fairlead.shell.wire.columns import DOWN, UP
-from fairlead.shell.wire.listening import Context, Gate, Served, accept, method
+from fairlead.shell.wire.listening import Calls, Context, Gate, Served, accept, method
 
 QUEUED = 16 << 20
 """Bytes that may wait for one agent. It reports anew after a hang-up, so nothing is lost by one."""
@@ -41,9 +41,9 @@ class AgentDoor:
         self._sessions: dict[int, Served] = {}
         self.gate = Gate()
 
-    def handler(self) -> Any:
+    def handler(self, calls: Calls) -> Any:
         """What gRPC calls."""
-        return method(SERVICE, METHOD, self._connect)
+        return method(SERVICE, METHOD, self._connect, calls)
 
     def send(self, session: int, frame: Frame) -> None:
         """A frame down a session; nothing when it is over."""

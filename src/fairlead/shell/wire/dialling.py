@@ -10,6 +10,8 @@ from grpc import aio
 from fairlead.model.errors import Problem
 from fairlead.shell.wire.outbox import ACCEPTED, LARGEST_PIECE, Outbox
 
+Call = aio.StreamStreamCall[bytes, bytes]
+
 CODES = {
     grpc.StatusCode.UNAVAILABLE: ("unreachable", "the server does not answer", True),
     grpc.StatusCode.DEADLINE_EXCEEDED: ("unreachable", "the server does not answer", True),
@@ -31,46 +33,58 @@ class Dialled:
     """One open stream to a server. Make it with `dial`."""
 
     def __init__(self, address: str, channel: aio.Channel, method: str) -> None:
-        self._channel = channel
-        self._call = channel.stream_stream(method, None, None)(None)
         self.address = address
+        # Let go at the end: gRPC keeps a closed channel's connection for as long as anybody holds the channel.
+        self._channel: aio.Channel | None = channel
+        self._call: Call | None = channel.stream_stream(method, None, None)(None)
         self.outbox = Outbox(self._call.write)
-
-    async def read(self) -> bytes | Problem:
-        """The next message, or why there will be none."""
-        try:
-            message = await self._call.read()
-            if isinstance(message, bytes):
-                return message
-            code, details = await self._call.code(), await self._call.details()
-        except aio.AioRpcError as error:
-            code, details = error.code(), error.details() or ""
-        except asyncio.CancelledError:
-            # gRPC raises this also for a call that was cancelled here; only then is it no wish to stop us.
-            task = asyncio.current_task()
-            if not self._call.cancelled() or (task is not None and task.cancelling()):
-                raise
-            code, details = grpc.StatusCode.CANCELLED, "hung up here"
-        return refusal(code, details, self.address)
 
     async def opened(self) -> Problem | None:
         """Wait until the server has accepted the call, or said why not."""
+        call = self._call
+        if call is None:
+            return self._hung_up()
         try:
-            if ACCEPTED in await self._call.initial_metadata():
+            if ACCEPTED in await call.initial_metadata():
                 return None
         except aio.AioRpcError as error:
             return refusal(error.code(), error.details() or "", self.address)
-        return refusal(await self._call.code(), await self._call.details(), self.address)
+        return refusal(await call.code(), await call.details(), self.address)
+
+    async def read(self) -> bytes | Problem:
+        """The next message, or why there will be none."""
+        call = self._call
+        if call is None:
+            return self._hung_up()
+        try:
+            message = await call.read()
+            if isinstance(message, bytes):
+                return message
+            return refusal(await call.code(), await call.details(), self.address)
+        except aio.AioRpcError as error:
+            return refusal(error.code(), error.details() or "", self.address)
+        except asyncio.CancelledError:
+            # gRPC raises this also for a call that was cancelled here; only then is it no wish to stop us.
+            task = asyncio.current_task()
+            if not call.cancelled() or (task is not None and task.cancelling()):
+                raise
+            return self._hung_up()
+
+    def _hung_up(self) -> Problem:
+        return refusal(grpc.StatusCode.CANCELLED, "hung up here", self.address)
 
     def cancel(self) -> None:
         """End the stream; whoever reads it learns so."""
-        self._call.cancel()
+        if self._call is not None:
+            self._call.cancel()
 
     async def close(self) -> None:
         """End the stream and its connection."""
-        self._call.cancel()
+        self.cancel()
         await self.outbox.stop()
-        await self._channel.close(None)
+        channel, self._channel, self._call = self._channel, None, None
+        if channel is not None:
+            await channel.close(None)
 
 
 async def dial(

@@ -13,7 +13,7 @@ from fairlead.model.errors import Problem
 from fairlead.model.requests import Answer, Told
 from fairlead.plane.words import Asked, Unlinked
 from fairlead.shell.wire.asks import decode_asks, encode_answer, encode_told
-from fairlead.shell.wire.listening import Context, Gate, Served, accept, method
+from fairlead.shell.wire.listening import Calls, Context, Gate, Served, accept, method
 from fairlead.shell.wire.outbox import LARGEST_PIECE
 
 QUEUED = 64 << 20
@@ -41,9 +41,9 @@ class FrontDoor:
         self._last: tuple[Part, bytes] | None = None
         self.gate = Gate()
 
-    def handler(self) -> Any:
+    def handler(self, calls: Calls) -> Any:
         """What gRPC calls."""
-        return method(SERVICE, METHOD, self._link)
+        return method(SERVICE, METHOD, self._link, calls)
 
     def answer(self, link: int, answer: Answer) -> None:
         """The reply to an ask; nothing when the link is over."""

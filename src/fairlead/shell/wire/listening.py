@@ -33,10 +33,14 @@ OPTIONS = [
 LOG = logging.getLogger(__name__)
 
 
+Calls = set["asyncio.Task[Any]"]
+"""The tasks of a server's open calls."""
+
+
 class Door(Protocol):
     """One service of a server."""
 
-    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
+    def handler(self, calls: Calls) -> grpc.GenericRpcHandler[Any, Any]:
         """What gRPC calls."""
         ...
 
@@ -44,13 +48,21 @@ class Door(Protocol):
 class Listening:
     """A server that accepts calls on `port`."""
 
-    def __init__(self, server: aio.Server, port: int) -> None:
+    def __init__(self, server: aio.Server, port: int, calls: Calls) -> None:
         self._server = server
+        self._calls = calls
         self.port = port
 
     async def close(self, grace: float | None = None) -> None:
-        """Accept nothing more; open calls are cut, after `grace` seconds when they do not end by themselves."""
+        """Accept nothing more; open calls are cut, after `grace` seconds when they do not end by themselves.
+
+        When this returns every call is over, and its door has told so.
+        """
         await self._server.stop(grace)
+        while self._calls:
+            await asyncio.wait(self._calls)
+        # gRPC's own tasks around them end with the next turn of the loop.
+        await asyncio.sleep(0)
 
 
 async def listen(
@@ -60,13 +72,14 @@ async def listen(
     taken = _refusal(host, port)
     if taken is not None:
         return taken
-    server = aio.server(handlers=[door.handler() for door in doors], options=OPTIONS)
+    calls: Calls = set()
+    server = aio.server(handlers=[door.handler(calls) for door in doors], options=OPTIONS)
     try:
         bound = server.add_secure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", credentials)
     except RuntimeError as error:
         return _taken(host, port, str(error))
     await server.start()
-    return Listening(server, bound)
+    return Listening(server, bound, calls)
 
 
 def _refusal(host: str, port: int) -> Problem | None:
@@ -188,10 +201,14 @@ async def accept(context: Context) -> None:
     await context.send_initial_metadata(((ACCEPTED, "1"),))
 
 
-def method(service: str, name: str, serve: Callable[[Context], Awaitable[None]]) -> Any:
+def method(service: str, name: str, serve: Callable[[Context], Awaitable[None]], calls: Calls) -> Any:
     """The handler of a service's one method, both ways in streams of bytes."""
 
     async def call(_: object, context: Context) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "gRPC runs every call in a task"
+        calls.add(task)
+        task.add_done_callback(calls.discard)
         await serve(context)
 
     handler = grpc.stream_stream_rpc_method_handler(call)

@@ -74,6 +74,8 @@ class Outbox:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+        # The stream is gone when nobody holds it.
+        self._write = _nowhere
 
     async def _drain(self) -> None:
         try:
@@ -100,3 +102,7 @@ class Outbox:
             joined.append(self._pieces.popleft())
             size += len(joined[-1])
         return b"".join(joined)
+
+
+async def _nowhere(_: bytes) -> None:
+    raise AssertionError("a stopped outbox writes nothing")

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from fairlead.model.errors import Problem
 from fairlead.shell.wire.dialling import Dialled, dial
-from fairlead.shell.wire.listening import Context, Served, accept, method
+from fairlead.shell.wire.listening import Calls, Context, Served, accept, method
 from fairlead.shell.wire.pb import agent_pb2
 
 WINDOW = 8 << 20
@@ -78,9 +78,9 @@ class OutputDoor:
         self._window = window
         self._storing: set[asyncio.Task[None]] = set()
 
-    def handler(self) -> Any:
+    def handler(self, calls: Calls) -> Any:
         """What gRPC calls."""
-        return method(SERVICE, METHOD, self._push)
+        return method(SERVICE, METHOD, self._push, calls)
 
     async def settled(self) -> None:
         """Wait for the blocks that are being stored; their senders may be gone by now."""
