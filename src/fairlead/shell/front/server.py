@@ -172,6 +172,7 @@ def _server(site: Site, local: bool) -> _Server:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="warning",
             access_log=False,
             server_header=False,
             proxy_headers=False,
