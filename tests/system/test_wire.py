@@ -26,7 +26,6 @@ from fairlead.model.orders import (
     AskReport,
     Beat,
     Ended,
-    Fence,
     Frame,
     Hello,
     How,
@@ -60,6 +59,7 @@ from fairlead.model.requests import (
     Submit,
     Told,
 )
+from fairlead.model.storage import Fence
 from fairlead.plane.words import Asked, Closed, Opened, Received, Unlinked
 from fairlead.shell.wire.agents import AgentDoor
 from fairlead.shell.wire.control_line import ControlLine
@@ -991,17 +991,19 @@ def test_a_sender_beyond_its_credit_is_cut(papers: Papers) -> None:
     run(test)
 
 
-def test_a_refused_block_ends_the_line_and_the_sender_learns_why(papers: Papers) -> None:
+@pytest.mark.parametrize("retryable", [True, False])
+def test_a_refused_block_ends_the_line_and_the_sender_learns_why(papers: Papers, retryable: bool) -> None:
     async def test() -> None:
         async def keep(agent: int, block: bytes) -> Problem:
-            return Problem("bad_block", "the block is damaged", why="crc")
+            return Problem("bad_block", "the block is damaged", why="crc", retryable=retryable)
 
         async with output_line(papers, keep) as (_, line):
             receiving = asyncio.create_task(line.receive())
             await line.send(b"block")
             problem = await receiving
             assert isinstance(problem, Problem)
-            assert "the block is damaged" in problem.why
+            assert "the block is damaged: crc" in problem.why
+            assert problem.retryable is retryable
             await line.send(b"another")
 
     run(test)

@@ -115,6 +115,12 @@ def _taken(host: str, port: int, why: str) -> Problem:
     )
 
 
+def status(problem: Problem) -> tuple[grpc.StatusCode, str]:
+    """How a call ends that was refused: the peer is at fault, or it may try again."""
+    code = grpc.StatusCode.ABORTED if problem.retryable else grpc.StatusCode.INVALID_ARGUMENT
+    return code, f"{problem.message}: {problem.why}" if problem.why else problem.message
+
+
 class Served:
     """One open call, seen from the server."""
 
@@ -161,7 +167,7 @@ class Served:
             if problem is None:
                 await self._outbox.flush()
             else:
-                self._end = (grpc.StatusCode.INVALID_ARGUMENT, f"{problem.message}: {problem.why}")
+                self._end = status(problem)
         except asyncio.CancelledError:
             if self._end is None:
                 raise

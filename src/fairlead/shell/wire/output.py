@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from fairlead.model.errors import Problem
 from fairlead.shell.wire.dialling import Dialled, dial
-from fairlead.shell.wire.listening import Calls, Context, Served, accept, method
+from fairlead.shell.wire.listening import Calls, Context, Served, accept, method, status
 from fairlead.shell.wire.pb import agent_pb2
 
 WINDOW = 8 << 20
@@ -138,7 +138,7 @@ class _Pushing:
     async def _store(self, block: bytes) -> None:
         kept = await self._on_block(self._agent, block)
         if isinstance(kept, Problem):
-            self._served.cut(grpc.StatusCode.INVALID_ARGUMENT, f"{kept.message}: {kept.why}")
+            self._served.cut(*status(kept))
             return
         self._taken -= len(block)
         columns = {name: getattr(kept, name) for name in COLUMNS}

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from fairlead.model.errors import Problem
 from fairlead.model.keys import Keys
-from fairlead.model.orders import Beat, Ended, Fence, Frame, Hello, Order, Specs, Start, Stop, Word
+from fairlead.model.orders import Beat, Ended, Frame, Hello, Order, Specs, Start, Stop, Word
+from fairlead.model.storage import Fence
 from fairlead.shell.wire.columns import DOWN, TOGETHER, UP, Conversion, Way
 from fairlead.shell.wire.pb import agent_pb2
 
