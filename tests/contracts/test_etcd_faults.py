@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.contracts.cut_proxy import CutProxy
 from tests.contracts.etcd_members import Etcd, free_ports, running_etcd
 from tests.contracts.store_rigs import LONG_LEASE_MS, answer_to, commit, elected, loaded, until
 
@@ -25,9 +26,12 @@ from fairlead.model.storage import (
     Committed,
     Deposed,
     Done,
+    Elected,
+    Op,
     Put,
     Renew,
     Renewed,
+    Resign,
     Trim,
     Unanswered,
 )
@@ -150,6 +154,35 @@ async def test_an_etcd_that_is_not_there_is_a_problem_that_may_pass(tmp_path: Pa
     missing = await open_store(f"etcd://127.0.0.1:{port}?ca={tmp_path}/none.pem", deadline_ms=500)
     assert isinstance(missing, Problem)
     assert "none.pem" in missing.why
+
+
+async def test_a_request_that_is_sent_again_to_the_next_member_is_recognised(
+    etcd: Etcd, address: Address
+) -> None:
+    """Its first answer is cut after the write; the second member answers for the first."""
+    proxy = CutProxy(etcd.endpoints[0])
+    await proxy.start()
+    cases: list[tuple[int, Op, type]] = [
+        (1, Campaign("here:1", LONG_LEASE_MS), Elected),  # its lease is granted twice
+        (2, Campaign("here:1", LONG_LEASE_MS), Elected),  # its lead is won twice
+        (0, Put({"key": b"value"}), Done),
+        (0, Commit(1, b"segment 1"), Committed),
+        (0, Trim(1), Done),
+    ]
+    for answers_before, op, expected in cases:
+        store = await opened(Address([proxy.endpoint, *etcd.endpoints], f"{address.prefix}{type(op)}/"))
+        if not isinstance(op, Campaign):
+            await elected(store)
+        proxy.cut_answer(after=answers_before)
+        cuts = proxy.cuts
+        assert isinstance(await store.perform(op), expected)
+        assert proxy.cuts == cuts + 1
+        assert await store.perform(Renew()) == Renewed()
+        n = (await loaded(store)).head
+        await commit(store, n + 1)
+        await store.perform(Resign())
+        await store.close()
+    await proxy.stop()
 
 
 async def test_two_prefixes_are_two_stores(etcd: Etcd) -> None:

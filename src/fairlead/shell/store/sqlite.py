@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import sqlite3
@@ -50,6 +51,10 @@ from fairlead.shell.store.identity import Identity, foreign_format, new_identity
 
 DATABASE = "store.db"
 LOCK = "store.lock"
+RESERVE = "store.reserve"
+RESERVE_BYTES = 8 << 20
+"""Bytes kept for a Trim on a full disk: the write-ahead log is moved into the database at 4 MiB, and may be
+above that by one largest write."""
 APPLICATION = 0x46414952
 """Marks our files in SQLite's header, so that another program's database is never taken for a store."""
 LARGEST_STORE = 256 << 30
@@ -59,10 +64,10 @@ LOCK_WAIT_S = 5.0
 
 SCHEMA = """
 CREATE TABLE identity (format INTEGER, oldest_reader INTEGER, site TEXT, generation INTEGER);
-CREATE TABLE lead (term INTEGER, address TEXT, held INTEGER, head INTEGER);
+CREATE TABLE lead (term INTEGER, address TEXT, head INTEGER);
 CREATE TABLE segments (n INTEGER PRIMARY KEY, segment BLOB NOT NULL);
 CREATE TABLE kept (key TEXT PRIMARY KEY, value BLOB NOT NULL);
-INSERT INTO lead VALUES (0, '', 0, 0);
+INSERT INTO lead VALUES (0, '', 0);
 """
 
 
@@ -73,6 +78,8 @@ class SqliteStore:
         self.site = identity.site
         self.generation = identity.generation
         self._key = LeaderKey(folder / LOCK)
+        self._reserve = Reserve(folder / RESERVE)
+        self._reserve.make()
         self._term = 0
         self._log = log
         self._lease = lease
@@ -115,9 +122,11 @@ class SqliteStore:
                 case Commit(n, segment):
                     return _commit(self._log, term, n, segment)
                 case Trim(below):
-                    return _trim(self._log, term, below)
+                    return self._trim(term, below)
         except sqlite3.Error as fault:
             return _unanswered(fault)
+        except OSError as fault:
+            return Unanswered(str(fault))
 
     def _on_lease(self, op: LeaseOp, term: int) -> Answer:
         try:
@@ -128,11 +137,25 @@ class SqliteStore:
                     leads = self._key.held() and _leads(self._lease, term)
                     return Renewed() if leads else Deposed()
                 case Resign():
-                    return self._resign(term)
+                    led = self._key.held() and _leads(self._lease, term)
+                    self._key.release()
+                    return Done() if led else Deposed()
         except sqlite3.Error as fault:
             return _unanswered(fault)
         except OSError as fault:
             return Unanswered(str(fault))
+
+    def _trim(self, term: int, below: int) -> Answer:
+        """Trim even on a full disk: what it writes before it frees anything fits into the reserve."""
+        try:
+            answer = _trim(self._log, term, below)
+        except sqlite3.OperationalError as fault:
+            if _unanswered(fault) != Unanswered("nospace") or not self._reserve.spend():
+                raise
+            answer = _trim(self._log, term, below)
+            self._log.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._reserve.make()
+        return answer
 
     def _campaign(self, address: str) -> Answer:
         if not self._key.acquire():
@@ -140,20 +163,12 @@ class SqliteStore:
             return Follower(row[0])
         try:
             with _transaction(self._lease):
-                self._lease.execute("UPDATE lead SET term = term + 1, address = ?, held = 1", (address,))
+                self._lease.execute("UPDATE lead SET term = term + 1, address = ?", (address,))
                 (term,) = self._lease.execute("SELECT term FROM lead").fetchone()
         except sqlite3.Error:
             self._key.release()  # a lock without a term would keep others out and lead nothing
             raise
         return Elected(Fence(self.site, self.generation, term))
-
-    def _resign(self, term: int) -> Answer:
-        with _transaction(self._lease):
-            led = _leads(self._lease, term)
-            if led:
-                self._lease.execute("UPDATE lead SET held = 0")
-        self._key.release()
-        return Done() if led else Deposed()
 
 
 class LeaderKey:
@@ -208,6 +223,33 @@ class LeaderKey:
         return int(text) if text.isdigit() else 0
 
 
+class Reserve:
+    """Room on the disk that nobody else can take before we need it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def make(self) -> None:
+        """Set it aside; when there is no room for it now, a later Trim will try again."""
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(file, 0, RESERVE_BYTES)
+        except OSError as fault:
+            if fault.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self.path.unlink()
+        finally:
+            os.close(file)
+
+    def spend(self) -> bool:
+        """Give it back to the disk; False when it was spent before."""
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+
 def open_sqlite(folder: Path, largest: int = LARGEST_STORE) -> SqliteStore | Problem:
     """Open the store in a folder, making both when they are missing."""
     path = folder / DATABASE
@@ -221,7 +263,7 @@ def open_sqlite(folder: Path, largest: int = LARGEST_STORE) -> SqliteStore | Pro
         identity = _identify(log, path)
         if isinstance(identity, Identity):
             return SqliteStore(folder, identity, log, _connect(path, largest))
-    except sqlite3.Error as fault:
+    except (OSError, sqlite3.Error) as fault:
         identity = _cannot_open(path, str(fault))
     log.close()
     return identity
@@ -271,6 +313,8 @@ def _connect(path: Path, largest: int) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        # Some builds overwrite what is deleted with zeros: a Trim would then write as much as it frees.
+        connection.execute("PRAGMA secure_delete = OFF")
         (page,) = connection.execute("PRAGMA page_size").fetchone()
         connection.execute(f"PRAGMA max_page_count = {largest // page}")
     except sqlite3.Error:
@@ -313,9 +357,8 @@ def _transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Ite
 
 
 def _leads(connection: sqlite3.Connection, term: int) -> bool:
-    """Whether the term is the last one, and not given back."""
-    row = connection.execute("SELECT term, held FROM lead").fetchone()
-    return bool(row == (term, 1))
+    """Whether nobody has won a later term."""
+    return bool(connection.execute("SELECT term FROM lead").fetchone() == (term,))
 
 
 def _load(connection: sqlite3.Connection) -> Answer:

@@ -17,7 +17,15 @@ from fairlead.model.storage import Campaign, Commit, Committed, Elected, Followe
 from fairlead.model.storage import Load as LoadOp
 from fairlead.shell.store.choose import open_store
 from fairlead.shell.store.identity import FORMAT
-from fairlead.shell.store.sqlite import DATABASE, SqliteStore, in_use, open_sqlite
+from fairlead.shell.store.sqlite import (
+    DATABASE,
+    RESERVE,
+    RESERVE_BYTES,
+    Reserve,
+    SqliteStore,
+    in_use,
+    open_sqlite,
+)
 
 LEASE_MS = 1_000
 # Wins the lead, says its term, then commits and says each number, until it is killed.
@@ -181,6 +189,15 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     problem = open_sqlite(tmp_path)
     assert isinstance(problem, Problem)
     assert "not a database" in problem.why
+
+
+def test_a_reserve_is_room_on_the_disk_and_is_spent_once(tmp_path: Path) -> None:
+    asyncio.run(opened(tmp_path).close())
+    assert os.stat(tmp_path / RESERVE).st_blocks * 512 >= RESERVE_BYTES
+    reserve = Reserve(tmp_path / RESERVE)
+    assert [reserve.spend(), reserve.spend()] == [True, False]
+    reserve.make()
+    assert reserve.spend()
 
 
 def test_a_folder_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None:
