@@ -26,7 +26,7 @@ from fairlead.shell.access.tls import agent_of, server_credentials
 from fairlead.shell.blobs.codec import expand
 from fairlead.shell.machine.keeper_link import KeeperLink
 from fairlead.shell.wire.agents import AgentDoor
-from fairlead.shell.wire.listening import Listening, listen
+from fairlead.shell.wire.listening import Door, Listening, listen
 from fairlead.shell.wire.output import OutputDoor, Stored
 
 T = TypeVar("T")
@@ -64,12 +64,23 @@ class Site:
         assert not hasattr(issued, "code")
         identity = install(keys, issued.pem, self.authority.pem)
         assert isinstance(identity, Identity)
+        self.identity = identity
         self.control = AgentDoor(self._take, agent_of)
         for door in (self.control, OutputDoor(self._store, agent_of)):
-            listening = await listen([door], HOST, 0, server_credentials(lambda: identity))
-            assert isinstance(listening, Listening)
-            self._listening.append(listening)
+            self._listening.append(await self._listen(door))
         self.addresses = [f"{HOST}:{listening.port}" for listening in self._listening]
+
+    async def reopen_output(self) -> None:
+        """Cut the lines of output; the agent is told of another front."""
+        await self._listening.pop().close()
+        self._listening.append(await self._listen(OutputDoor(self._store, agent_of)))
+        self.addresses[1] = f"{HOST}:{self._listening[-1].port}"
+        self.say(Servers(self.addresses[:1], self.addresses[1:]))
+
+    async def _listen(self, door: Door) -> Listening:
+        listening = await listen([door], HOST, 0, server_credentials(lambda: self.identity))
+        assert isinstance(listening, Listening)
+        return listening
 
     async def close(self) -> None:
         """Cut every line."""

@@ -19,6 +19,7 @@ from fairlead.model.orders import (
     Ended,
     How,
     Leaving,
+    Load,
     OutputDone,
     Refused,
     Report,
@@ -65,6 +66,29 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
             await agent.kill()
         await end_keeper(home)
         await site.close()
+
+
+def running(site: Site) -> int:
+    """How many attempts were said to run."""
+    told = [
+        (count, stage)
+        for stages in site.words(Stages)
+        for count, stage in zip(stages.keys.count, stages.stage, strict=True)
+    ]
+    return sum(count for count, stage in told if stage == Stage.running)
+
+
+def keeper_of(folder: Path) -> int:
+    """The process id of the keeper of a folder."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if os.fsencode(folder) in words and any(word.endswith(b"keeper.py") for word in words):
+                return int(entry.name)
+    raise AssertionError(f"no keeper in {folder}")
 
 
 def play(folder: Path, conversation: Callable[[Scene], Awaitable[None]]) -> None:
@@ -128,7 +152,7 @@ def test_a_stopped_agent_leaves_its_work_running_and_says_so(tmp_path: Path) -> 
         site = scene.site
         first = await scene.begin(on_stop="keep")
         site.start(one(7, 0, 1), command=["sleep", "1000"])
-        await site.until("it runs", lambda: [s for s in site.words(Stages) if Stage.running in s.stage])
+        await site.until("it runs", lambda: running(site))
         first.signal(signal.SIGTERM)
         assert await first.ended() == 0
         assert site.words(Leaving)[0].keep
@@ -149,7 +173,7 @@ def test_a_drained_agent_ends_when_its_work_is_over(tmp_path: Path) -> None:
         go = tmp_path / "go"
         os.mkfifo(go)
         site.start(one(7, 0, 1), command=["sh", "-c", "read x < go"], dir=str(tmp_path))
-        await site.until("it runs", lambda: [s for s in site.words(Stages) if Stage.running in s.stage])
+        await site.until("it runs", lambda: running(site))
         first.signal(signal.SIGTERM)
         await site.until("it says so", lambda: site.words(Leaving))
         site.start(one(8, 0, 1), command=["true"])
@@ -224,5 +248,65 @@ def test_a_second_agent_in_one_folder_is_refused(tmp_path: Path) -> None:
     async def conversation(scene: Scene) -> None:
         await scene.begin()
         assert await Process(scene.folder).ended() == 2
+
+    play(tmp_path, conversation)
+
+
+def test_an_exclusive_attempt_ends_on_its_own_machine_when_its_lease_runs_out(tmp_path: Path) -> None:
+    async def conversation(scene: Scene) -> None:
+        site = scene.site
+        await scene.begin()
+        site.start(one(7, 0, 1), lease_ms=1_000, command=["sleep", "1000"], ask={"cpu": 10})
+        site.start(one(7, 1, 1), command=["sleep", "1000"], ask={"cpu": 10})
+        await site.until("both run", lambda: running(site) == 2)
+        # Beats renew the lease: it lives on far longer than that.
+        beats = len(site.words(Load))
+        await site.until("eight beats", lambda: len(site.words(Load)) >= beats + 8)
+        assert not site.words(Ended)
+        lower, site.fence = site.fence, Fence("site-a", 1, 4)
+        site.control.hang_up(site.session)
+        spool = scene.folder / "keeper.journal"
+        while b"lease" not in spool.read_bytes():
+            await asyncio.sleep(0.02)
+        site.fence = lower
+        ended = await site.until("the end", lambda: site.words(Ended))
+        assert (ended[0].keys, ended[0].outcome) == (one(7, 0, 1), [Outcome.lost])
+        assert ended[0].reason == [Reason.lease_ended]
+        assert site.words(Reported)[-1].count == 2
+
+    play(tmp_path, conversation)
+
+
+def test_when_its_keeper_is_killed_an_agent_says_what_is_lost_and_goes_on(tmp_path: Path) -> None:
+    async def conversation(scene: Scene) -> None:
+        site = scene.site
+        await scene.begin()
+        site.start(one(7, 0, 1), command=["sleep", "1000"])
+        await site.until("it runs", lambda: running(site) == 1)
+        os.kill(keeper_of(scene.folder), signal.SIGKILL)
+        ended = await site.until("the loss", lambda: site.words(Ended))
+        assert (ended[0].outcome, ended[0].reason) == ([Outcome.lost], [Reason.keeper_lost])
+        site.start(one(8, 0, 1), command=["true"])
+        await site.until("the next one", lambda: [e for e in site.words(Ended) if e.keys.job == [8]])
+        assert site.words(Ended)[-1].outcome == [Outcome.succeeded]
+
+    play(tmp_path, conversation)
+
+
+def test_output_goes_on_over_another_line_when_one_is_cut(tmp_path: Path) -> None:
+    async def conversation(scene: Scene) -> None:
+        site = scene.site
+        await scene.begin()
+        go = tmp_path / "go"
+        os.mkfifo(go)
+        script = "seq 20000; read x < go; seq 20000"
+        site.start(one(7, 0, 1), command=["sh", "-c", script], dir=str(tmp_path))
+        half = "".join(f"{n}\n" for n in range(1, 20_001)).encode()
+        await site.until("the first half", lambda: site.output(0, OUT) == half)
+        await site.reopen_output()
+        await asyncio.to_thread(go.write_text, "x\n")
+        done = await site.until("all of it", lambda: site.words(OutputDone))
+        assert (done[0].complete, done[0].out_length) == ([1], [2 * len(half)])
+        assert site.output(0, OUT) == half + half
 
     play(tmp_path, conversation)
