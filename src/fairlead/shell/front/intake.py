@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from msgspec import Struct
 
 from fairlead.model import blob_keys
-from fairlead.model.blocks import END, Expand, Refusal, parse
+from fairlead.model.blocks import Expand, Refusal, parse
 from fairlead.model.errors import Problem
-from fairlead.model.intake import Acked, Ledger
+from fairlead.model.intake import Acked, Ledger, Stream
 
 from .link import Blobs
 from .logs import Block, Logs
@@ -70,8 +70,8 @@ class Intake:
             why = "it stops" if self._closed else f"{self.waiting_bytes} bytes wait for the store"
             return Problem("busy", "this front takes no output now", why=why, retryable=True)
         held = self._logs.hold(sealed, block)
-        for stream, offset in zip(held.streams(), held.offset, strict=True):
-            self._ledger.heard(stream, offset)
+        for stream, start, _, _ in held.pieces():
+            self._ledger.heard(stream, start)
         waiting = Waiting(held, block, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
         self.waiting_bytes += len(block)
@@ -129,15 +129,12 @@ class Intake:
         for waiting in batch:
             self.waiting_bytes -= len(waiting.data)
             self.stored_bytes += len(waiting.data)
-            block = waiting.block
-            rows = zip(block.streams(), block.offset, block.length, block.flags, strict=True)
-            for stream, offset, length, flags in rows:
-                self._ledger.stored(stream, offset, offset + length, bool(flags & END))
+            for stream, start, end, last in waiting.block.pieces():
+                self._ledger.stored(stream, start, end, last)
 
     async def _bridge(self, batch: list[Waiting]) -> None:
         """An agent that left for another front and came back skips what is stored there: look for it."""
-        streams = [stream for waiting in batch for stream in waiting.block.streams()]
-        holes = self._ledger.holes(streams)
+        holes = self._ledger.holes(_streams(batch))
         if not holes:
             return
         try:
@@ -151,6 +148,11 @@ class Intake:
     def _answer(self, batch: list[Waiting]) -> None:
         for waiting in batch:
             if not waiting.done.done():
-                waiting.done.set_result(self._ledger.acknowledge(waiting.block.streams()))
-        for waiting in batch:
-            self._ledger.forget(waiting.block.streams())
+                acked = self._ledger.acknowledge(_streams([waiting]))
+                waiting.block.add_whole(acked)
+                waiting.done.set_result(acked)
+        self._ledger.forget(_streams(batch))
+
+
+def _streams(batch: list[Waiting]) -> list[Stream]:
+    return [piece[0] for waiting in batch for piece in waiting.block.pieces()]

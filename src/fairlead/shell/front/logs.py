@@ -1,6 +1,6 @@
 """Finds and reads stored output: which block holds a stream at an offset, memory first, then storage.
 
-Every block that passed through this front or lies in the store is indexed in columns, some 45 bytes a row. A
+Every block that passed through this front or lies in the store is indexed in columns, some 20 bytes a row. A
 reader opens a stream, which gathers its pieces by offset; blocks that come later are added to open streams
 and ring their bells, so followers pull by offset and have no queue of their own.
 """
@@ -15,7 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 
 from fairlead.model.blocks import END, Columns, Expand, Refusal, Sealed, parse, payload_of
-from fairlead.model.intake import Stream
+from fairlead.model.intake import Acked, Stream
 
 from .link import Blobs, Ring
 
@@ -45,22 +45,22 @@ class Block:
         self.key = ""
         self.at = 0
         self.size = size
-        self.job = array("q", columns.job)
-        self.index = array("q", columns.index)
-        self.attempt = array("q", columns.attempt)
-        self.term = array("q", columns.term)
-        self.stream = array("b", columns.stream)
-        self.offset = array("q", columns.offset)
-        self.length = array("l", columns.length)
-        self.flags = array("b", columns.flags)
-        self.starts = array("l", columns.starts())
+        self.job = narrow(columns.job)
+        self.index = narrow(columns.index)
+        self.attempt = narrow(columns.attempt)
+        self.term = narrow(columns.term)
+        self.stream = narrow(columns.stream)
+        self.offset = narrow(columns.offset)
+        self.length = narrow(columns.length)
+        self.flags = narrow(columns.flags)
+        self.starts = narrow(columns.starts())
 
     def members(self) -> dict[int, array[int]]:
         """The indices of each job in it, sorted."""
         jobs: dict[int, set[int]] = {}
         for job, index in zip(self.job, self.index, strict=True):
             jobs.setdefault(job, set()).add(index)
-        return {job: array("q", sorted(indices)) for job, indices in jobs.items()}
+        return {job: narrow(sorted(indices)) for job, indices in jobs.items()}
 
     def rows(self, job: int, index: int) -> Iterator[int]:
         """The rows of one instance."""
@@ -73,13 +73,34 @@ class Block:
             if self.job[row] == job:
                 yield row
 
-    def streams(self) -> Iterator[Stream]:
-        """Which stream each row is a piece of."""
-        return zip(self.job, self.index, self.attempt, self.term, self.stream, strict=True)
+    def pieces(self) -> Iterator[tuple[Stream, int, int, bool]]:
+        """Row by row what is not a whole stream by itself: its stream, where it begins and ends, if it is last."""
+        rows = zip(self.offset, self.length, self.flags, strict=True)
+        for row, (offset, length, flags) in enumerate(rows):
+            if offset or not flags & END:
+                yield self.stream_of(row), offset, offset + length, bool(flags & END)
+
+    def add_whole(self, acked: Acked) -> None:
+        """Acknowledge the streams that are whole in one row: nothing before them can be missing."""
+        rows = [row for row, flags in enumerate(self.flags) if flags & END and not self.offset[row]]
+        whole = (
+            (acked.job, self.job), (acked.index, self.index), (acked.attempt, self.attempt),
+            (acked.term, self.term), (acked.stream, self.stream), (acked.offset, self.length),
+        )  # fmt: skip
+        for told, column in whole:
+            told.extend([column[row] for row in rows])
 
     def stream_of(self, row: int) -> Stream:
         """Which stream a row is a piece of."""
         return (self.job[row], self.index[row], self.attempt[row], self.term[row], self.stream[row])
+
+
+def narrow(values: list[int]) -> array[int]:
+    """A column in as few bytes a row as its largest value needs."""
+    largest = max(values)
+    return array(
+        "B" if largest < 1 << 8 else "H" if largest < 1 << 16 else "I" if largest < 1 << 32 else "Q", values
+    )
 
 
 class Opened:
