@@ -267,7 +267,8 @@ class Agent:
                 self._telling.retracted.add(job, start, free, number, 1)
 
     def _acknowledged(self, order: Ack) -> None:
-        over: list[Attempt] = []
+        # One acknowledgement may name an attempt twice: its end was told twice before it was heard.
+        over: dict[str, Attempt] = {}
         for span in order.keys.spans():
             for attempt in self._attempts.of_span(*span):
                 if attempt.end is None:
@@ -275,8 +276,8 @@ class Agent:
                 attempt.end_known |= order.what == What.end
                 attempt.output_known |= order.what == What.output
                 if attempt.over:
-                    over.append(attempt)
-        self._forget(over)
+                    over[attempt.key] = attempt
+        self._forget(list(over.values()))
 
     def _forget(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:

@@ -364,3 +364,12 @@ def test_draining_does_not_wait_for_ever_for_a_control_that_is_gone() -> None:
     talk.step(StopAsked(False), ended([key]), Dropped(1))
     talk.later(10_000)
     assert talk.all(Exit)
+
+
+def test_an_acknowledgement_may_name_an_attempt_twice() -> None:
+    talk = Talk()
+    talk.meet()
+    key = talk.run()
+    talk.step(ended([key]))
+    talk.say(Ack(Keys([7, 7], [0, 0], [1, 1], [1, 1]), What.end))
+    assert talk.all(Forget) == [Forget([key])]
