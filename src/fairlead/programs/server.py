@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import yaml
@@ -30,7 +30,7 @@ from fairlead.shell.control.loop import ControlLoop
 from fairlead.shell.store.choose import open_store
 from fairlead.shell.wire.agents import AgentDoor
 from fairlead.shell.wire.fronts import FrontDoor
-from fairlead.shell.wire.listening import listen
+from fairlead.shell.wire.listening import Listening, listen
 
 LOG = logging.getLogger("fairlead.server")
 FRONT_PAUSE_S = (0.1, 5.0)
@@ -80,12 +80,11 @@ async def _run(options: Options, folder: Path) -> Problem | None:
 async def _serve(
     options: Options, folder: Path, settings: Settings, store: Any, identity: Identity
 ) -> Problem | None:
-    host, port = _where(options, folder)
+    host, ports = _where(options, folder)
     late = _Late()
     agents = AgentDoor(late.take, agent_of)
     fronts = FrontDoor(late.take, is_server)
-    credentials = server_credentials(lambda: identity)
-    listening = await listen([agents, fronts], host, port + 1 if port else 0, credentials)
+    listening = await _listen(options, [agents, fronts], host, ports, identity)
     if isinstance(listening, Problem):
         return listening
     control = join_host(host, listening.port)
@@ -101,7 +100,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end)
     blobs = options.blobs or str(folder / "blobs")
-    place = FrontPlace(str(folder), store.site, host, port, port + 2 if port else 0, control, blobs)
+    place = FrontPlace(str(folder), store.site, host, ports.http, ports.output, control, blobs)
     front = Front(place, folder, stop, options.on_ready, end)
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -112,13 +111,35 @@ async def _serve(
     return front.problem
 
 
-def _where(options: Options, folder: Path) -> tuple[str, int]:
-    """Free ports that were found at the first start are kept, so that those who know them find us again."""
-    host, port = split_listen(options.listen)
+class Ports(NamedTuple):
+    """Where the three doors of a server are; 0 is any free port."""
+
+    http: int
+    control: int
+    output: int
+
+
+def _where(options: Options, folder: Path) -> tuple[str, Ports]:
+    """Free ports that were found once are taken again, so that those who know them find us."""
     known = read_json(folder / "addresses.json")
-    if not options.listen and known:
-        return split_listen(known["http"].split("://")[1])
-    return host, port
+    host, port = split_listen(options.listen)
+    if known and not options.listen:
+        host, port = split_listen(known["http"].split("://")[1])
+    if known and (port == 0 or not options.listen):
+        named = (known["http"].split("://")[1], known["control"], known["output"])
+        return host, Ports(*(split_listen(one)[1] for one in named))
+    return host, Ports(port, port + 1, port + 2) if port else Ports(0, 0, 0)
+
+
+async def _listen(
+    options: Options, doors: list[AgentDoor | FrontDoor], host: str, ports: Ports, identity: Identity
+) -> Listening | Problem:
+    """Control's door. A port that was only remembered may have been taken by another since."""
+    credentials = server_credentials(lambda: identity)
+    listening = await listen(doors, host, ports.control, credentials)
+    if isinstance(listening, Problem) and split_listen(options.listen)[1] == 0:
+        return await listen(doors, host, 0, credentials)
+    return listening
 
 
 def read_settings(folder: Path) -> Settings | Problem:
