@@ -377,12 +377,14 @@ def test_a_new_agent_adopts_what_a_killed_one_left_with_exit_and_meta(agent: Age
         [sys.executable, "-c", AGENT_PROGRAM, str(agent.folder), str(groups), commands],
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(KEEPER.parents[3])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert first.stdout
     said = ""
     while said.count('"started"') < 2:
-        said += first.stdout.readline()
+        line = first.stdout.readline()
+        assert line, "the agent ended"
+        said += line
     first.kill()
     first.wait()
     first.stdout.close()

@@ -250,7 +250,7 @@ class Slot:
 
     def lift(self) -> bool:
         """Take the limits off; false when the group is not fit to be used again."""
-        fit = os.path.isdir(self.track)
+        fit = True
         for what, _ in self.limits:
             version, folder = self.pool.versions[what], self.folders[what]
             for file, _, free in reversed(LIMITS[version, what]):
@@ -365,8 +365,10 @@ class Pool:
             slot.leave()
 
     def _acquire(self) -> Slot:
-        if self.free:
-            return self.free.pop()
+        while self.free:
+            # Someone may have cleaned up behind our back.
+            if os.path.isdir((slot := self.free.pop()).track):
+                return slot
         self.made += 1
         return Slot(self, f"s{self.made}")
 
