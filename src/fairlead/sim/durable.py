@@ -1,0 +1,56 @@
+"""What the store holds, read as a stranger would: segment by segment, as they become durable.
+
+Decides which batches count by reading of its own, not by the loader's, so that the two can disagree. Its ledger
+is what any leader must find; its parts are what any follower must be told.
+"""
+
+from __future__ import annotations
+
+from fairlead.controllers.ledger import Ledger
+from fairlead.model.changes import Part, decode
+from fairlead.sim.checkers.sights import Durable, Elected
+from fairlead.sim.storage import Truth
+from fairlead.sim.world import World
+
+
+class Record:
+    """Follows one truth."""
+
+    def __init__(self, world: World, truth: Truth) -> None:
+        self.world = world
+        self.truth = truth
+        self.ledger = Ledger()
+        self._seen = 0
+        self._term = 0
+        self._lawful = True
+        self._batch: list[Part] = []
+
+    def observe(self) -> None:
+        """Take in what the store has taken in since the last call."""
+        truth = self.truth
+        if truth.term != self._term:
+            self._term = truth.term
+            self.world.tell(Elected(self.world.now, truth.term, self._lawful))
+            self._lawful = True
+        while self._seen < truth.head:
+            self._seen += 1
+            self._take(decode(truth.segments[self._seen]))
+
+    def end_lease(self) -> None:
+        """The store ends the lease before its time."""
+        self._lawful = False
+        self.truth.end_lease()
+
+    def _take(self, part: Part) -> None:
+        if part.n == part.batch:
+            self._batch = []
+        elif not self._batch or (self._batch[0].batch, self._batch[0].term) != (part.batch, part.term):
+            return
+        self._batch.append(part)
+        if part.more:
+            return
+        whole, self._batch = self._batch, []
+        for one in whole:
+            self.world.tell(Durable(self.world.now, one))
+            for change in one.changes:
+                self.ledger.apply(change, one.term, one.at)
