@@ -183,11 +183,13 @@ def test_what_cannot_start_fails_with_a_word_for_it(agent: Agent) -> None:
         ("spawn_failed", ["a\0b"], "/"),
     ]
     agent.send(*(agent.spawn(str(n), *argv, cwd=cwd) for n, (_, argv, cwd) in enumerate(cases)))
+    agent.send(agent.spawn("w", "true", cwd=str(agent.folder / "plain" / "w"), workspace=True))
+    assert agent.wait("failed", "w")["why"] == "no_such_dir"
     for n, (why, _, _) in enumerate(cases):
         assert agent.wait("failed", str(n))["why"] == why
     entries = agent.connect()
     assert {entry["state"] for entry in entries.values()} == {"failed"}
-    assert len(entries) == len(cases)
+    assert len(entries) == len(cases) + 1
 
 
 def test_a_process_gets_its_environment_and_three_files_and_nothing_else(agent: Agent) -> None:
@@ -550,12 +552,13 @@ def test_an_attempt_can_have_so_many_processes_and_no_more(agent: Agent) -> None
     assert agent.out("a") == ("9\n" if "pids" in agent.listed["cgroups"] else "")
 
 
-def test_an_attempt_gets_its_share_of_cpu(agent: Agent) -> None:
+def test_an_attempt_gets_no_more_than_its_share_of_cpu(agent: Agent) -> None:
     script = (
         "import time\nend=time.monotonic()+1\nwhile time.monotonic()<end: pass\nprint(time.process_time())\n"
     )
-    agent.ends("a", sys.executable, "-c", script, cpu=200)
-    assert (float(agent.out("a")) < 0.5) == ("cpu" in agent.listed["cgroups"])
+    assert agent.ends("a", sys.executable, "-c", script, cpu=200)["exit"] == 0
+    # Without groups only a busy machine may keep it from having more.
+    assert float(agent.out("a")) < (0.5 if "cpu" in agent.listed["cgroups"] else 1.5)
 
 
 def test_limits_of_one_attempt_are_gone_for_the_next_in_the_same_group(agent: Agent) -> None:

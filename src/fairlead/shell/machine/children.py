@@ -156,19 +156,31 @@ def spawn(
     argv: list[str], cwd: str, env: dict[str, str], out: str | None, err: str | None, source: str | None
 ) -> int:
     """A new process, leader of its own session. It inherits three files; all others close on exec."""
-    try:
-        os.chdir(cwd)
-    except OSError as fault:
-        raise NotADirectoryError(fault.errno, fault.strerror, cwd) from fault
     files = open_files(out, err, source)
     try:
+        enter(cwd)
         program = find_program(argv[0], env.get("PATH", os.defpath))
         actions = [(os.POSIX_SPAWN_DUP2, files[min(n, len(files) - 1)], n) for n in range(3)]
         return os.posix_spawn(
             program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=DEFAULTS
         )
     finally:
+        os.chdir("/")
         close(files)
+
+
+def enter(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except OSError as fault:
+        raise NotADirectoryError(fault.errno, fault.strerror, folder) from fault
+
+
+def make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, 0o700, exist_ok=True)
+    except OSError as fault:
+        raise NotADirectoryError(fault.errno, fault.strerror, path) from fault
 
 
 def remove_tree(path: str) -> int:
@@ -181,4 +193,8 @@ def remove_tree(path: str) -> int:
             return 0
     # Folders that their owner may not write to (caches of modules) resist the first attempt.
     script = 'rm -rf -- "$0" 2>/dev/null || { chmod -R u+rwX -- "$0"; rm -rf -- "$0"; }'
-    return spawn(["sh", "-c", script, path], "/", {"PATH": os.defpath}, None, None, None)
+    try:
+        return spawn(["sh", "-c", script, path], "/", {"PATH": os.defpath}, None, None, None)
+    except OSError:
+        # No room for another process; files left behind are no reason to end those that run.
+        return 0

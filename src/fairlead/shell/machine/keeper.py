@@ -32,16 +32,17 @@ else:
         spec.loader.exec_module(module)
         return module
 
-    cgroups, children, keeper_line, keeper_table = map(
-        _beside, ("cgroups", "children", "keeper_line", "keeper_table")
-    )
+    cgroups, children = _beside("cgroups"), _beside("children")
+    keeper_line, keeper_table = _beside("keeper_line"), _beside("keeper_table")
 
 Fields = dict[str, Any]
 boot_ms = keeper_table.boot_ms
 
 PROTOCOL: Final = 1
 WITHOUT_GROUPS: Final = "--without-groups"
-FOLDER_CHECK_MS: Final = 5_000
+# How often folder and watcher are looked after; a watcher seen to die is replaced after the second.
+CHECK_MS: Final = 5_000
+REPLACE_MS: Final = 100
 LEASE_MS: Final = 600_000
 # Processes started before children are waited for and events sent again: about 10 ms of starting.
 TURN: Final = 16
@@ -81,11 +82,9 @@ class Keeper:
         self.lease_ms = LEASE_MS
         # When all ends unless an agent is there; 0: not while things stand as they do.
         self.agent_due = boot_ms() + LEASE_MS
-        self.check_at = self.look_at = 0
-        self.again_ms = AGAIN_MS[0]
-        # The agent said that it leaves; what runs goes on.
-        self.left = False
-        self.quitting = self.terminated = False
+        self.check_at, self.look_at, self.again_ms = 0, 0, AGAIN_MS[0]
+        # `left`: the agent said that it leaves, and what runs goes on.
+        self.left = self.quitting = self.terminated = False
 
     # Coming up.
 
@@ -103,8 +102,8 @@ class Keeper:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self.terminate)
+        signal.signal(signal.SIGTERM, self.terminate)
+        signal.signal(signal.SIGINT, self.terminate)
         self.selector.register(self.waker, selectors.EVENT_READ)
         self.line = keeper_line.Line(self.folder.path, self.selector, self.alone)
         for attempt in list(self.table.open.values()):
@@ -113,19 +112,21 @@ class Keeper:
 
     def start_watcher(self) -> None:
         watched, self.held = os.pipe2(os.O_CLOEXEC)
-        argv = [
-            sys.executable,
-            "-S",
-            "-I",
-            os.path.abspath(__file__),
-            "--watch",
-            self.identity,
-            *self.table.groups,
-        ]
+        python, program = sys.executable, os.path.abspath(__file__)
+        argv = [python, "-S", "-I", program, "--watch", self.identity, *self.table.groups]
         actions = [(os.POSIX_SPAWN_DUP2, watched, 0), (os.POSIX_SPAWN_DUP2, self.folder.lock, 3)]
-        self.watcher = os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setsid=True)
+        self.watcher = os.posix_spawn(python, argv, {}, file_actions=actions, setsid=True)
         self.helpers.add(self.watcher)
         os.close(watched)
+
+    def replace_watcher(self) -> None:
+        os.close(self.held)
+        try:
+            self.start_watcher()
+        except OSError as fault:
+            # An upgrade may be replacing the interpreter; the next check tries again.
+            self.watcher, self.held = -1, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            sys.stderr.write(f"no watcher: {fault}\n")
 
     # The loop.
 
@@ -154,11 +155,9 @@ class Keeper:
     def patience(self) -> float:
         if self.line.commands:
             return 0
-        times = [self.check_at, self.agent_due or self.check_at]
+        times = [self.check_at, self.agent_due or self.check_at, *(at for at, _ in self.timers[:1])]
         if self.leaving:
             times.append(self.look_at)
-        if self.timers:
-            times.append(self.timers[0][0])
         return max(0, min(times) - boot_ms()) / 1000
 
     def look_at_clock(self, now: int) -> None:
@@ -169,7 +168,9 @@ class Keeper:
             self.agent_due = 0
             self.end_all("lease")
         if now >= self.check_at:
-            self.check_at = now + FOLDER_CHECK_MS
+            self.check_at = now + CHECK_MS
+            if self.watcher not in self.helpers:
+                self.replace_watcher()
             if self.folder.gone():
                 self.end_all("killed", 0)
         if self.terminated and not self.quitting:
@@ -177,12 +178,10 @@ class Keeper:
         self.quitting |= self.left and not self.table.open
 
     def due(self, attempt: keeper_table.Attempt, now: int) -> None:
-        if attempt.limit_at and now >= attempt.limit_at:
-            attempt.limit_at = 0
-            self.stop(attempt, "limit", attempt.grace_ms)
-        if attempt.lease_at and now >= attempt.lease_at:
-            attempt.lease_at = 0
-            self.stop(attempt, "lease", attempt.grace_ms)
+        for why, at in (("limit", attempt.limit_at), ("lease", attempt.lease_at)):
+            if at and now >= at:
+                attempt.limit_at = attempt.lease_at = 0
+                self.stop(attempt, why, attempt.grace_ms)
         if attempt.kill_at and now >= attempt.kill_at:
             self.look_after(attempt)
         elif at := attempt.next_at():
@@ -215,8 +214,7 @@ class Keeper:
                 self.look_after(attempt)
             self.helpers.discard(pid)
             if pid == self.watcher:
-                os.close(self.held)
-                self.start_watcher()
+                self.check_at = min(self.check_at, boot_ms() + REPLACE_MS)
 
     def look_after(self, attempt: keeper_table.Attempt) -> None:
         self.leaving[attempt.key] = attempt
@@ -269,7 +267,7 @@ class Keeper:
         self.close(attempt, attempt.how_it_ended())
         self.leaving.pop(attempt.key, None)
         if attempt.workspace and not attempt.hold:
-            self.remove_workspace(attempt.workspace)
+            self.helpers.add(children.remove_tree(attempt.workspace))
 
     def close(self, attempt: keeper_table.Attempt, last_word: Fields) -> None:
         if attempt.slot:
@@ -277,10 +275,6 @@ class Keeper:
             attempt.slot = None
         self.table.end(attempt, last_word)
         self.line.events.append(last_word)
-
-    def remove_workspace(self, path: str) -> None:
-        if helper := children.remove_tree(path):
-            self.helpers.add(helper)
 
     # What the agent asks.
 
@@ -292,8 +286,7 @@ class Keeper:
         self.line.events.append({"type": "listed", "entries": entries, "damaged": self.table.damaged} | about)
 
     def alone(self) -> None:
-        if not self.left:
-            self.agent_due = boot_ms() + self.lease_ms
+        self.agent_due = self.agent_due if self.left else boot_ms() + self.lease_ms
 
     def obey(self) -> None:
         end = len(self.by_pid) + TURN
@@ -327,7 +320,7 @@ class Keeper:
     def start(self, attempt: keeper_table.Attempt, command: Fields) -> None:
         env = command["env"] | {"FAIRLEAD_KEEPER": self.identity, "FAIRLEAD_KEY": attempt.key}
         if attempt.workspace:
-            os.makedirs(attempt.workspace, 0o700, exist_ok=True)
+            children.make_folder(attempt.workspace)
         limits = {what: command.get(what, 0) for what in cgroups.CONTROLLERS}
         files = attempt.out, attempt.err, command.get("stdin")
         with self.pool.entered(limits) as attempt.slot:
@@ -360,7 +353,7 @@ class Keeper:
     def signal(self, attempt: keeper_table.Attempt, number: int) -> None:
         self.signal_tree(attempt, number, self.descended(attempt, self.strangers()))
 
-    def on_open(self, command: Fields) -> None:
+    def end_one(self, command: Fields) -> None:
         if not (attempt := self.table.open.get(command["key"])):
             return
         if command["type"] == "signal":
@@ -375,7 +368,7 @@ class Keeper:
         if attempt and attempt.ended:
             self.table.forget(attempt)
             if attempt.workspace and attempt.hold:
-                self.remove_workspace(attempt.workspace)
+                self.helpers.add(children.remove_tree(attempt.workspace))
 
     def lease(self, command: Fields) -> None:
         self.lease_ms = int(command["ms"])
@@ -389,16 +382,9 @@ class Keeper:
             self.end_all("stopped")
 
 
-COMMANDS: Final = {
-    "spawn": Keeper.spawn,
-    "deadline": Keeper.deadline,
-    "stop": Keeper.on_open,
-    "kill": Keeper.on_open,
-    "signal": Keeper.on_open,
-    "forget": Keeper.forget,
-    "lease": Keeper.lease,
-    "leave": Keeper.leave,
-}
+COMMANDS = {"spawn": Keeper.spawn, "deadline": Keeper.deadline, "forget": Keeper.forget}
+COMMANDS |= {"stop": Keeper.end_one, "kill": Keeper.end_one, "signal": Keeper.end_one}
+COMMANDS |= {"lease": Keeper.lease, "leave": Keeper.leave}
 
 
 def main(arguments: list[str]) -> None:
