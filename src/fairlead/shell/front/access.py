@@ -100,18 +100,24 @@ class Access:
 
     async def _check(self, token: str, digest: str) -> Principal | Problem:
         key = (token, digest)
-        async with self._asking.setdefault(key, asyncio.Lock()):
-            known = self._known.get(key)
-            if known is None or known[0] < time.monotonic():
+        asking = self._asking.setdefault(key, asyncio.Lock())
+        try:
+            async with asking:
+                known = self._known.get(key)
+                if known is not None and known[0] >= time.monotonic():
+                    return known[1]
                 answer = _judge(await _ask(self._link, Check(token, digest)))
-                if isinstance(answer, Problem) and answer.retryable:
-                    return answer
-                known = self._known[key] = (time.monotonic() + BELIEVED_S, answer)
-                self._known.move_to_end(key)
-                while len(self._known) > KEPT:
-                    self._known.popitem(last=False)
-        self._asking.pop(key, None)
-        return known[1]
+                if not (isinstance(answer, Problem) and answer.retryable):
+                    self._keep(key, answer)
+                return answer
+        finally:
+            self._asking.pop(key, None)
+
+    def _keep(self, key: tuple[str, str], answer: Principal | Problem) -> None:
+        self._known[key] = (time.monotonic() + BELIEVED_S, answer)
+        self._known.move_to_end(key)
+        while len(self._known) > KEPT:
+            self._known.popitem(last=False)
 
 
 async def _ask(link: ControlLink, request: Check) -> Reply:

@@ -273,17 +273,22 @@ async def logs(site: Site, call: Call) -> Response | Problem:
         term = max(site.logs.terms(*instance_of(following.item), attempt), default=0)
     following.offsets[stream] = call.query["offset"]
     following.turn_to(attempt, term)
-    if (hole := await following.lost(stream)) is not None:
-        following.leave()
+    hole = await following.lost(stream)
+    # What is open is opened again by whoever sends it: this answer may never be begun.
+    following.leave()
+    if hole is not None:
         said = f"{NAMES[stream]} has a hole from {call.query['offset']} to {hole}"
         return Problem("gap", said, why="bytes were lost", where="offset", fix=f"read on with offset={hole}")
     headers = {"X-Fairlead-Attempt": str(attempt)}
-    pieces = _bytes(following, stream, follow)
+    pieces = _bytes(following, stream, follow, (attempt, term))
     return StreamingResponse(pieces, headers=headers, media_type="application/octet-stream")
 
 
-async def _bytes(following: Following, stream: int, follow: bool) -> AsyncIterator[bytes]:
+async def _bytes(
+    following: Following, stream: int, follow: bool, attempt: tuple[int, int]
+) -> AsyncIterator[bytes]:
     with following:
+        following.turn_to(*attempt)
         while not following.site.stopping:
             if not following.attempt and following.now:
                 following.turn_to(following.now, int(following.item["term"]))

@@ -280,13 +280,16 @@ class Logs:
             return known
         if block.data is not None:
             return self._keep(block, self._unpack(block.data))
-        async with self._fetching.setdefault(block.number, asyncio.Lock()):
-            known = self._expanded.get(block.number)
-            if known is None:
-                data = await asyncio.to_thread(self._blobs.get, block.key, block.at, block.size)
-                known = self._keep(block, None if data is None else self._unpack(data))
-        self._fetching.pop(block.number, None)
-        return known
+        fetching = self._fetching.setdefault(block.number, asyncio.Lock())
+        try:
+            async with fetching:
+                known = self._expanded.get(block.number)
+                if known is None:
+                    data = await asyncio.to_thread(self._blobs.get, block.key, block.at, block.size)
+                    known = self._keep(block, None if data is None else self._unpack(data))
+                return known
+        finally:
+            self._fetching.pop(block.number, None)
 
     def _unpack(self, data: bytes) -> bytes | None:
         sealed = parse(data, self._expand)

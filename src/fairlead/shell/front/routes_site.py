@@ -78,6 +78,11 @@ async def revoke_token(site: Site, call: Call) -> Response | Problem:
     return _changed(reply, call.name)
 
 
+async def authority(site: Site, call: Call) -> Response:
+    """The certificate of the site's authority: no secret, and known by its hash to who holds a join token."""
+    return Response(site.options.authority, media_type="application/x-pem-file")
+
+
 async def join(site: Site, call: Call) -> Response | Problem:
     """A machine gets its number and its certificate."""
     asked: Join = call.body
@@ -103,6 +108,8 @@ async def join(site: Site, call: Call) -> Response | Problem:
         "control": list(site.options.control),
         "output": list(site.options.output),
     }
+    if asked.role == "server":
+        said["server"] = await asyncio.to_thread(site.options.share)
     return show(said if asked.count == 1 else {**said, "agents": members}, 201)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import secrets
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fairlead.model.blocks import Expand
@@ -38,6 +39,8 @@ class Options:
     control: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
     version: str = ""
+    # What another server of the site needs to be one: told to who joins with a token of role `server`.
+    share: Callable[[], dict[str, str]] = dict
 
     @property
     def authority_der(self) -> bytes:

@@ -247,12 +247,15 @@ def sign(csr: str, role: str, number: int) -> str:
 
 @asynccontextmanager
 async def running(
-    folder: Path, control: MemoryControl | None = None, blobs: Blobs | None = None
+    folder: Path,
+    control: MemoryControl | None = None,
+    blobs: Blobs | None = None,
+    options: Options | None = None,
 ) -> AsyncIterator[Running]:
     """A front on a free port and a UNIX socket, stopped at the end."""
     control = control or MemoryControl()
     socket = str(folder / "api.sock")
-    options = Options(
+    options = options or Options(
         port=0, socket=socket, authority=AUTHORITY, control=("c:1",), output=("o:1",), version="1"
     )
     stop = asyncio.Event()

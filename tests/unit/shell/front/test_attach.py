@@ -178,6 +178,7 @@ def test_a_log_of_an_earlier_attempt_is_still_there(tmp_path: Path) -> None:
             assert (await front.call("GET", f"{PATH}/logs?attempt=1&follow=1")).body == b"one"
             assert (await front.call("GET", f"{PATH}/logs")).body == b"two"
             assert (await front.call("GET", f"{PATH}/logs?attempt=7")).body == b""
+            assert not front.site.logs._opened
 
     run(work)
 

@@ -448,3 +448,46 @@ def test_head_is_answered_like_get_without_the_body(tmp_path: Path) -> None:
             writer.close()
 
     run(work)
+
+
+def test_a_token_is_believed_for_a_moment(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(tmp_path) as front:
+            made = (await front.call("POST", "/v1/tokens", {"role": "view"})).json
+            header = {"Authorization": f"Bearer {made['token']}"}
+            calls = [front.call("GET", "/v1/jobs", headers=header, tcp=True) for _ in range(10)]
+            assert {answer.status for answer in await asyncio.gather(*calls)} == {200}
+            assert len(asked(front.control, requests.Check)) == 1
+            front.control.principals.clear()
+            assert (await front.call("GET", "/v1/jobs", headers=header, tcp=True)).status == 200
+            front.site.access._known.clear()
+            assert (await front.call("GET", "/v1/jobs", headers=header, tcp=True)).status == 401
+
+    run(work)
+
+
+def test_what_is_believed_of_a_token_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "BELIEVED_S", -1.0)
+
+    async def work() -> None:
+        async with running(tmp_path) as front:
+            made = (await front.call("POST", "/v1/tokens", {"role": "view"})).json
+            header = {"Authorization": f"Bearer {made['token']}"}
+            for _ in range(3):
+                assert (await front.call("GET", "/v1/jobs", headers=header, tcp=True)).status == 200
+            assert len(asked(front.control, requests.Check)) == 3
+
+    run(work)
+
+
+def test_a_token_that_control_cannot_be_asked_about_is_not_called_bad(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(tmp_path) as front:
+            made = (await front.call("POST", "/v1/tokens", {"role": "view"})).json
+            header = {"Authorization": f"Bearer {made['token']}"}
+            front.control.down = True
+            assert (await front.call("GET", "/v1/jobs", headers=header, tcp=True)).status == 503
+            front.control.down = False
+            assert (await front.call("GET", "/v1/jobs", headers=header, tcp=True)).status == 200
+
+    run(work)

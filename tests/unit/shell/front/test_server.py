@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import os
 import socket
+import ssl
 import stat
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from tests.unit.shell.front.harness import MemoryControl, Stream, blocks, run, running, sign
 
 from fairlead.model.blocks import Row
@@ -185,3 +191,43 @@ def test_every_kind_of_parameter_reads_and_refuses(kind: str) -> None:
 
 def test_the_document_is_plain_json() -> None:
     assert msgspec.json.encode(describe(ROUTES, "1"))
+
+
+def test_with_a_certificate_http_is_encrypted(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "front")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("front")]), False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = tmp_path / "cert.pem"
+    pem.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    secret = tmp_path / "key.pem"
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+
+    async def work() -> None:
+        options = Options(port=0, certificate=str(pem), key=str(secret))
+        async with running(tmp_path, options=options) as front:
+            trust = ssl.create_default_context(cafile=str(pem))
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", front.site.port, ssl=trust, server_hostname="front"
+            )
+            writer.write(b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            stream = Stream(reader, writer)
+            await stream.begin()
+            assert stream.status == 401
+            writer.close()
+
+    run(work)
