@@ -83,8 +83,10 @@ class Rig(ABC):
     async def fill(self, leader: AnyStore, head: int) -> int:
         """Commit until the store has no room even for little; the new head."""
         for size in (1 << 18, 1 << 14, 1 << 12, 1 << 8):
-            while await leader.perform(Commit(head + 1, bytes(size))) != Unanswered("nospace"):
+            while (answer := await leader.perform(Commit(head + 1, bytes(size)))) == Committed(head + 1):
                 head += 1
+            assert answer == Unanswered("nospace")
+            assert (await loaded(leader)).head == head
         return head
 
     @abstractmethod

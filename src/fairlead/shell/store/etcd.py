@@ -106,10 +106,7 @@ class EtcdStore:
                     return await self._campaign(op)
             return await self._as_leader(op, self._lead) if self._lead else Deposed()
         except CallFailed as failed:
-            if failed.why is Why.NO_SPACE:
-                self._full = True
-                return Unanswered("nospace")
-            return Unanswered(failed.details)
+            return Unanswered("nospace" if failed.why is Why.NO_SPACE else failed.details)
 
     async def close(self) -> None:
         """Hang up. A lead that was not resigned ends with its lease."""
@@ -165,15 +162,17 @@ class EtcdStore:
             ],
             failure=look,
         )
-        return self._outcome(await self._calls.txn(request), next_term)
+        return self._outcome(*await self._write(request), next_term)
 
-    def _outcome(self, reply: pb.TxnResponse, term: int) -> Answer:
+    def _outcome(self, reply: pb.TxnResponse, refused: CallFailed | None, term: int) -> Answer:
         """What became of a campaign, told from the answer to its transaction."""
         if reply.succeeded:
             self._lead = reply.header.revision
             return Elected(Fence(self.site, self.generation, term))
         leader = _found(reply)[0]
         if leader is None:
+            if refused is not None:
+                raise refused
             return Unanswered("another campaign came first, and its lead is over already")
         if leader.lease != self._lease:
             return Follower(leader.value.decode())
@@ -193,13 +192,17 @@ class EtcdStore:
             success=_nest(ops, MOST_OPS),
             failure=[_get(keys.leader), _get(keys.puts)],
         )
-        reply = await self._calls.txn(request)
+        reply, refused = await self._write(request)
         if reply.succeeded:
             return Done()
         leader, puts = _found(reply)
-        # Under our lead only we move `puts`: an earlier sending of this very request has done it.
-        ours = leader is not None and leader.create_revision == lead and puts is not None
-        return Done() if ours else Deposed()
+        if leader is None or leader.create_revision != lead:
+            return Deposed()
+        if refused is not None and (puts is None or puts.value != mark):
+            raise refused
+        return (
+            Done()
+        )  # under our lead only we move `puts`: an earlier sending of this very request has done it
 
     async def _commit(self, lead: int, n: int, segment: bytes) -> Answer:
         if n < 1:
@@ -210,7 +213,7 @@ class EtcdStore:
             success=[_set(keys.segment(n), segment), _set(keys.head, _bytes(n))],
             failure=[_get(keys.leader), _get(keys.head), _get(keys.segment(n))],
         )
-        reply = await self._calls.txn(request)
+        reply, refused = await self._write(request)
         if reply.succeeded:
             return Committed(n)
         leader, head, stored = _found(reply)
@@ -219,7 +222,24 @@ class EtcdStore:
         at = 0 if head is None else _number(head)
         if at == n and stored is not None and stored.value == segment:
             return Committed(n)
+        if refused is not None and at == n - 1:
+            raise refused
         raise WrongHead(f"segment {n} does not follow head {at}")
+
+    async def _write(self, request: pb.TxnRequest) -> tuple[pb.TxnResponse, CallFailed | None]:
+        """A transaction that makes the store grow; when that was refused, what its other branch reads, and why.
+
+        The write with which an etcd outgrows its quota is refused, and yet it may have taken effect.
+        """
+        try:
+            return await self._calls.txn(request), None
+        except CallFailed as failed:
+            if failed.why is not Why.NO_SPACE:
+                raise
+            self._full = True
+            reply = await self._calls.txn(pb.TxnRequest(success=request.failure))
+            reply.succeeded = False
+            return reply, failed
 
     async def _trim(self, lead: int, below: int) -> Answer:
         keys = self._keys
