@@ -90,6 +90,9 @@ class Access:
 
     def admit(self, request: Admit, now: int) -> Admitted | Problem:
         """A number for a machine with a good join token."""
+        again = self._admitted(request)
+        if again is not None:
+            return again
         token = self._valid(request.token, request.digest, now)
         if isinstance(token, Problem):
             return token
@@ -103,6 +106,18 @@ class Access:
         if request.role != "agent":
             return Admitted(0, [request.name], self.site)
         return self._number(request, token)
+
+    def _admitted(self, request: Admit) -> Admitted | None:
+        """A repeat of a join whose answer was lost: the same machines, as long as none of them ever came."""
+        token = self.ledger.tokens.get(request.token)
+        if token is None or not hmac.compare_digest(token.digest, request.digest):
+            return None
+        mine = [agent for agent in self.ledger.agents.values() if agent.token == token.id and not agent.boot]
+        if token.uses or len(mine) != request.count:
+            return None
+        if request.count == 1 and request.name not in ("", mine[0].name):
+            return None
+        return Admitted(mine[0].number, [agent.name for agent in mine], self.site)
 
     def _number(self, request: Admit, token: Token) -> Admitted | Problem:
         first = self.ledger.last_agent + 1
@@ -120,7 +135,7 @@ class Access:
             )
         numbers = list(range(first, first + request.count))
         for number, name in zip(numbers, names, strict=True):
-            self.record(changes.AgentAdded(number, name, token.id if number == first else ""))
+            self.record(changes.AgentAdded(number, name, token.id, number == first))
         self._tell(numbers)
         return Admitted(first, names, self.site)
 

@@ -131,6 +131,8 @@ class Agent(Struct, gc=False):
     boot: str = ""
     mark: str = ""
     reason: str = ""
+    # The token it joined with.
+    token: str = ""
 
 
 class Token(Struct, gc=False):
@@ -337,12 +339,11 @@ class Ledger:
     # Machines and tokens.
 
     def _agent_added(self, change: changes.AgentAdded, term: int, at: int) -> None:
-        self.agents[change.number] = Agent(change.number, change.name)
+        self.agents[change.number] = Agent(change.number, change.name, token=change.token)
         self.agent_names[change.name] = change.number
         self.last_agent = max(self.last_agent, change.number)
         self.roster_dirty = True
-        token = self.tokens.get(change.token)
-        if token is not None and token.uses > 0:
+        if change.charged and (token := self.tokens.get(change.token)) is not None and token.uses > 0:
             token.uses -= 1
 
     def _agent_booted(self, change: changes.AgentBooted, term: int, at: int) -> None:

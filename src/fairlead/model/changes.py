@@ -89,11 +89,12 @@ class CancelWanted(Struct, frozen=True, gc=False, tag="cancel"):
 
 
 class AgentAdded(Struct, frozen=True, gc=False, tag="agent"):
-    """A machine joined and has a number."""
+    """A machine joined and has a number; one of those that come together uses up the token."""
 
     number: int
     name: str
     token: str
+    charged: bool = True
 
 
 class AgentBooted(Struct, frozen=True, gc=False, tag="booted"):

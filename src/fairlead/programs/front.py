@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
+import secrets
 import signal
 import sys
 import time
@@ -29,6 +31,7 @@ from fairlead.shell.wire.listening import Listening, listen
 from fairlead.shell.wire.output import OutputDoor
 
 READY = "ready "
+SHARED_KEYS = ("site.key", "authority")
 
 
 class FrontPlace(Struct, frozen=True):
@@ -99,6 +102,7 @@ async def _serve(
         control=(place.control,),
         output=(output,),
         version=_version(),
+        share=lambda: _share(place),
     )
 
     def sign(csr: str, role: str, number: int) -> str:
@@ -117,6 +121,15 @@ async def _serve(
         return await serve(options, link, FolderBlobs(Path(place.blobs)), expand, sign, stop, ready)
     finally:
         await _close(listening, link)
+
+
+def _share(place: FrontPlace) -> dict[str, str]:
+    """The site's keys, and a fresh mark in our blobs that the new server has to see in its own."""
+    keys = Path(place.dir) / "keys"
+    mark = secrets.token_hex(16)
+    FolderBlobs(Path(place.blobs)).mark(mark)
+    shared = {name: base64.b64encode((keys / name).read_bytes()).decode() for name in SHARED_KEYS}
+    return {**shared, "mark": mark}
 
 
 async def _close(listening: Listening, link: ControlLink) -> None:

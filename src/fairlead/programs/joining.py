@@ -44,6 +44,8 @@ class Joined(Struct, frozen=True):
     control: list[str] = []
     output: list[str] = []
     agents: list[Member] = []
+    # What a new server gets beside its certificate.
+    server: dict[str, str] = {}
 
     @property
     def members(self) -> list[Member]:

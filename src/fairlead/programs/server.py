@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import logging
@@ -17,11 +18,14 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
+from fairlead.ctl import contexts
+from fairlead.ctl.failures import Failure
 from fairlead.model.errors import Problem, render
 from fairlead.model.limits import Settings
 from fairlead.model.quantities import read_duration
 from fairlead.plane.plane import Plane
 from fairlead.programs.front import READY, FrontPlace
+from fairlead.programs.membership import become_member
 from fairlead.programs.places import join_host, read_json, split_listen, told_options, write_json
 from fairlead.shell.access.ca import open_authority
 from fairlead.shell.access.identity import Identity, install, load, request
@@ -44,6 +48,9 @@ class Options:
     listen: str = ""
     store: str = ""
     blobs: str = ""
+    join: str = ""
+    token: str = ""
+    name: str = ""
     on_ready: Callable[[dict[str, Any]], None] | None = None
 
 
@@ -65,6 +72,9 @@ async def _run(options: Options, folder: Path) -> Problem | None:
     settings = read_settings(folder)
     if isinstance(settings, Problem):
         return settings
+    refusal = await asyncio.to_thread(become_member, options, folder)
+    if refusal is not None:
+        return refusal
     store = await open_store(options.store or folder)
     if isinstance(store, Problem):
         return store
@@ -101,7 +111,7 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(number, end)
     blobs = options.blobs or str(folder / "blobs")
     place = FrontPlace(str(folder), store.site, host, ports.http, ports.output, control, blobs)
-    front = Front(place, folder, stop, options.on_ready, end)
+    front = Front(place, folder, stop, options.on_ready, end, options.name)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(loop.run())
@@ -201,12 +211,14 @@ class Front:
         stop: asyncio.Event,
         on_ready: Callable[[dict[str, Any]], None] | None,
         end: Callable[[], None],
+        name: str,
     ) -> None:
         self._place = place
         self._folder = folder
         self._stop = stop
         self._on_ready = on_ready
         self._end = end
+        self._name = name
         self.problem: Problem | None = None
 
     async def run(self) -> None:
@@ -268,8 +280,16 @@ class Front:
         _, output = split_listen(told["output"])
         self._place = msgspec.structs.replace(self._place, port=port, output_port=output)
         LOG.info("ready: %s", told["http"])
+        _write_context(self._name, told["socket"])
         if self._on_ready is not None:
             self._on_ready(addresses)
+
+
+def _write_context(name: str, socket: str) -> None:
+    """The people of this machine find the server without being told; a broken file of theirs is left alone."""
+    with contextlib.suppress(Failure, OSError):
+        _, known = contexts.load()
+        contexts.keep(contexts.Site(name or "local", f"unix://{socket}"), use=not known)
 
 
 async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
