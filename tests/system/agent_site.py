@@ -163,7 +163,7 @@ class Site:
         rows = list(rows_of(sealed.columns, payload))
         self.rows += rows
         self.moved.set()
-        columns = zip(*((*row.key, row.stop) for row in rows), strict=True)
+        columns = zip(*((*row.key, row.stop + row.end) for row in rows), strict=True)
         return Stored(*(list(column) for column in columns))
 
 

@@ -112,7 +112,7 @@ class Output:
         return total
 
     def stored(self, key: str, stream: int, offset: int, now: int) -> None:
-        """A front holds all before `offset`."""
+        """A front holds all before `offset`; one more than there is: the end too."""
         flow = self.flows.get(key)
         if flow is None or stream not in STREAMS:
             return
@@ -121,7 +121,7 @@ class Output:
         if upto > flow.stored[stream]:
             self._under_way -= upto - flow.stored[stream]
             flow.stored[stream] = upto
-        if flow.end_sent[stream] and upto >= flow.length[stream] and not flow.end_stored[stream]:
+        if flow.end_sent[stream] and offset > flow.length[stream] and not flow.end_stored[stream]:
             flow.end_stored[stream] = True
             if flow.done:
                 self._done.append(flow)

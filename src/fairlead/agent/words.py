@@ -161,7 +161,7 @@ class OutputDropped(Struct, frozen=True, gc=False):
 
 
 class OutputStored(Struct, frozen=True, gc=False):
-    """A front holds all bytes of these streams before `offset`, durably."""
+    """A front holds all bytes of these streams before `offset`, durably; one more than there are: the end too."""
 
     key: list[str]
     stream: list[int]

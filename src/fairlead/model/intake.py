@@ -23,7 +23,10 @@ STREAMS = 100_000
 
 
 class Acked(Struct, frozen=True, gc=False):
-    """Per stream, in columns: all bytes below `offset` are stored."""
+    """Per stream, in columns: all bytes below `offset` are stored; one more than its length: its end is too.
+
+    Else an acknowledgement of the last bytes could be taken for one of an end that was sent after them.
+    """
 
     job: list[int]
     index: list[int]
@@ -110,7 +113,7 @@ class Ledger:
             reach = self._reach.get(stream)
             if reach is None:
                 continue
-            for column, value in zip(columns, (*stream, reach.upto), strict=True):
+            for column, value in zip(columns, (*stream, reach.upto + reach.ended()), strict=True):
                 column.append(value)
         return acked
 

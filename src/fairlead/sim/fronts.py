@@ -106,6 +106,6 @@ class Front:
             link = self._links.get(number)
             if link is not None:
                 name = key_of(row.job, row.index, row.attempt, row.term)
-                link.say(DOWN, OutputStored([name], [row.stream], [row.stop]))
+                link.say(DOWN, OutputStored([name], [row.stream], [row.stop + row.end]))
         self._putting = False
         self._put()

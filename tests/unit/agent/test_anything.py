@@ -186,10 +186,9 @@ class World:
             elif isinstance(effect, Forget):
                 self.over = [key for key in self.over if key not in effect.key]
             elif isinstance(effect, ReadOutput):
-                for key, stream, offset, length in zip(
-                    effect.key, effect.stream, effect.offset, effect.length, strict=True
-                ):
-                    self.sent[key, stream] = offset + length
+                columns = (effect.key, effect.stream, effect.offset, effect.length, effect.end)
+                for key, stream, offset, length, end in zip(*columns, strict=True):
+                    self.sent[key, stream] = offset + length + end
             self.gone = self.gone or isinstance(effect, Exit)
         for effect in outcome.effects:
             if isinstance(effect, KeepFence):

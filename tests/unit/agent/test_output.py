@@ -124,9 +124,11 @@ def test_output_is_done_when_its_end_is_stored_and_forgotten_after_both_facts() 
     talk.step(ended([key], out=100, err=7))
     assert talk.said(Ended)[-1].output == [1]
     assert sent(talk)[-2:] == [(key, OUT, 100, 0, 1), (key, ERR, 0, 7, 1)]
-    talk.step(OutputStored([key], [ERR], [7]))
+    talk.step(OutputStored([key], [ERR], [8]))
     assert not talk.said(OutputDone)
     talk.step(OutputStored([key], [OUT], [100]))
+    assert not talk.said(OutputDone), "the bytes are stored, the end is not"
+    talk.step(OutputStored([key], [OUT], [101]))
     assert talk.said(OutputDone) == [OutputDone(one(7, 0, 1), [1], [100], [7])]
     talk.say(Ack(one(7, 0, 1), What.output))
     assert not talk.all(Forget)
@@ -149,7 +151,7 @@ def test_whole_output_is_told_on_every_session_until_it_is_acknowledged() -> Non
     talk, key = linked()
     talk.step(ended([key], out=1))
     talk.say(Ack(one(7, 0, 1), What.end))
-    talk.step(Dropped(1), OutputStored([key], [OUT], [1]))
+    talk.step(Dropped(1), OutputStored([key], [OUT], [2]))
     talk.later(10_000)
     talk.clear()
     talk.greet()

@@ -70,16 +70,25 @@ def test_a_whole_stream_is_forgotten_once_it_is_acknowledged() -> None:
     ledger = Ledger()
     ledger.heard(A, 0)
     ledger.stored(A, 0, 10, last=True)
-    assert ledger.acknowledge([A, A]).offset == [10]
+    assert ledger.acknowledge([A, A]).offset == [11]
     ledger.forget([A])
     assert len(ledger) == 0
+
+
+def test_all_bytes_are_told_apart_from_all_bytes_and_the_end() -> None:
+    ledger = Ledger()
+    ledger.heard(A, 0)
+    ledger.stored(A, 0, 10)
+    assert upto(ledger) == 10
+    ledger.stored(A, 10, 10, last=True)
+    assert upto(ledger) == 11
 
 
 def test_an_empty_stream_is_whole_at_once() -> None:
     ledger = Ledger()
     ledger.heard(A, 0)
     ledger.stored(A, 0, 0, last=True)
-    assert upto(ledger) == 0
+    assert upto(ledger) == 1
     ledger.forget([A])
     assert len(ledger) == 0
 

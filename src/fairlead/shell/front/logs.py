@@ -81,14 +81,15 @@ class Block:
                 yield self.stream_of(row), offset, offset + length, bool(flags & END)
 
     def add_whole(self, acked: Acked) -> None:
-        """Acknowledge the streams that are whole in one row: nothing before them can be missing."""
+        """Acknowledge the streams that are whole in one row, ends included: nothing before can be missing."""
         rows = [row for row, flags in enumerate(self.flags) if flags & END and not self.offset[row]]
         whole = (
             (acked.job, self.job), (acked.index, self.index), (acked.attempt, self.attempt),
-            (acked.term, self.term), (acked.stream, self.stream), (acked.offset, self.length),
+            (acked.term, self.term), (acked.stream, self.stream),
         )  # fmt: skip
         for told, column in whole:
             told.extend([column[row] for row in rows])
+        acked.offset.extend([self.length[row] + 1 for row in rows])
 
     def stream_of(self, row: int) -> Stream:
         """Which stream a row is a piece of."""
