@@ -17,6 +17,7 @@ from fairlead.base.ids import find_job_number
 from fairlead.model.changes import Change, Part
 from fairlead.model.errors import Problem
 from fairlead.model.keys import Keys
+from fairlead.model.requests import LOOK_ROWS
 
 from .link import ControlLink, Ring
 
@@ -198,7 +199,11 @@ def places_of(item: Item) -> list[Place]:
     """What to listen to for an item: an instance, a job, or the jobs of a submission."""
     if "index" in item:
         return [instance_of(item)]
-    ids = [item.get("id"), *item.get("jobs", ())]
+    jobs = item.get("jobs", ())
+    if len(jobs) >= LOOK_ROWS:
+        # Not all of them are named, so whatever happens may be news.
+        return []
+    ids = [item.get("id"), *jobs]
     found = [find_job_number(str(one.get("id") if isinstance(one, dict) else one)) for one in ids]
     return [(number, None) for number in found if number is not None]
 
