@@ -22,6 +22,9 @@ from fairlead.model.errors import Problem
 from fairlead.shell.machine.agent_loop import AgentLoop, Handlers
 from fairlead.shell.machine.spool import Spool
 
+# So little is packed at once, and what comes in the next moments travels together.
+SMALL = 32 << 10
+PAUSE_S = 0.002
 LOG = logging.getLogger(__name__)
 
 
@@ -58,7 +61,7 @@ DialOutputTo = Callable[[str], Awaitable[OutputStream | Problem]]
 class OutputPort:
     """Lines by the numbers that the core gave them; it has one at a time.
 
-    Reading and packing is for one thread beside the loop, so that a flood of output does not delay orders.
+    Reading and packing much is for one thread beside the loop, so that a flood of output does not delay orders.
     """
 
     def __init__(self, loop: AgentLoop, dial: DialOutputTo, spool: Spool) -> None:
@@ -115,9 +118,18 @@ class OutputPort:
 
         reads = self._reads[link]
         while True:
-            blocks = self._spool.blocks(await reads.get(), post)
-            while (block := await loop.run_in_executor(self._packer, next, blocks, None)) is not None:
+            asked = [await reads.get()]
+            while not reads.empty():
+                asked.append(reads.get_nowait())
+            read = _join(asked)
+            blocks = self._spool.blocks(read, post)
+            if sum(read.length) >= SMALL:
+                while (block := await loop.run_in_executor(self._packer, next, blocks, None)) is not None:
+                    await stream.send(block)
+                continue
+            for block in blocks:
                 await stream.send(block)
+            await asyncio.sleep(PAUSE_S)
 
     async def _receive(self, link: int, stream: OutputStream) -> None:
         while not isinstance(got := await stream.receive(), Problem):
@@ -126,3 +138,15 @@ class OutputPort:
             self._loop.post(OutputStored(keys, list(got.stream), list(got.offset)))
         LOG.info("the line for output is over: %s %s", got.message, got.why)
         self._loop.post(OutputDropped(link))
+
+
+def _join(asked: list[ReadOutput]) -> ReadOutput:
+    """What waits together is read and packed together, in its order."""
+    first = asked[0]
+    for more in asked[1:]:
+        first.key.extend(more.key)
+        first.stream.extend(more.stream)
+        first.offset.extend(more.offset)
+        first.length.extend(more.length)
+        first.end.extend(more.end)
+    return first

@@ -12,6 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from threading import Lock
 
 from fairlead.agent.words import Event, Forget, Grew, OutputUnreadable, ReadOutput
 from fairlead.model.blocks import ERR, OUT, Row, Squeeze, fill, pack
@@ -21,7 +22,9 @@ from fairlead.shell.machine.inotify import Watch
 LOG = logging.getLogger(__name__)
 NAMES = {OUT: "out", ERR: "err"}
 STREAMS = {name: stream for stream, name in NAMES.items()}
-# After one look at what grew the next waits so long: the first byte goes at once, a talker costs little.
+# The first byte waits so long for company: a short command's output then travels with its end.
+FIRST_S = 0.001
+# After one look at what grew the next waits so long: a talker costs little.
 PAUSE_S = 0.005
 READ = 256 << 10
 
@@ -55,6 +58,8 @@ class Spool:
         self._squeeze = squeeze
         self._lengths: dict[str, int] = {}
         self._digests: dict[tuple[str, int], Digest] = {}
+        # Blocks are made in a thread or in the loop, and one line may end while its last is being made.
+        self._reading = Lock()
 
     def handlers(self) -> Handlers:
         """What this port does."""
@@ -69,10 +74,11 @@ class Spool:
         try:
             while True:
                 self._look(self._names() if names is None else names, post)
-                await asyncio.sleep(PAUSE_S)
+                looked = loop.time()
                 loop.add_reader(watch.fileno(), written.set)
                 await written.wait()
                 loop.remove_reader(watch.fileno())
+                await asyncio.sleep(max(FIRST_S, PAUSE_S - (loop.time() - looked)))
                 written.clear()
                 names = watch.read()
         finally:
@@ -125,8 +131,9 @@ class Spool:
         for key, stream, offset, length, end in rows:
             job, index, number, term = (int(part) for part in key.split("."))
             try:
-                data = self._read(key, stream, offset, length)
-                digest = self._digest(key, stream, offset, data, bool(end))
+                with self._reading:
+                    data = self._read(key, stream, offset, length)
+                    digest = self._digest(key, stream, offset, data, bool(end))
             except OSError as fault:
                 LOG.error("output %s.%s cannot be read: %s", key, NAMES[stream], fault)
                 post(OutputUnreadable([key], [stream]))

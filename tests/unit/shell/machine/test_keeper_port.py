@@ -57,9 +57,20 @@ def test_a_spawn_is_a_command_for_each_attempt_and_leases_are_what_is_left_of_th
     )
     first, second = spawn_commands(spawn, now=1_000)
     assert first == {
-        "type": "spawn", "key": "a", "argv": ["true"], "cwd": "/w/a", "workspace": True,
-        "env": {"X": "1"}, "out": "a.out", "err": "a.err", "meta": "m1", "lease_ms": 500,
-        "limit_ms": 5, "grace_ms": 6, "cpu": 7, "memory": 8,
+        "type": "spawn",
+        "key": "a",
+        "argv": ["true"],
+        "cwd": "/w/a",
+        "workspace": True,
+        "env": {"X": "1"},
+        "out": "a.out",
+        "err": "a.err",
+        "meta": "m1",
+        "lease_ms": 500,
+        "limit_ms": 5,
+        "grace_ms": 6,
+        "cpu": 7,
+        "memory": 8,
     }
     assert (second["workspace"], second["err"], second["lease_ms"]) == (False, None, 0)
     assert spawn_commands(spawn, now=9_000)[0]["lease_ms"] == 1

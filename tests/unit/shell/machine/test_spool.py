@@ -103,7 +103,7 @@ def test_growth_is_told_at_once_and_what_was_there_before_too(tmp_path: Path) ->
 
     waits = asyncio.run(conversation())
     # The median: a busy machine may be late once.
-    assert sorted(waits)[len(waits) // 2] < 0.002
+    assert sorted(waits)[len(waits) // 2] < 0.003
 
 
 def test_a_talker_is_looked_at_a_few_times_and_not_for_each_of_its_writes(tmp_path: Path) -> None:
