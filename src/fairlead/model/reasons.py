@@ -48,6 +48,15 @@ class Reason(IntEnum):
     parallel = 55
     needs_wait = 56
     unclaimed = 57
+    tainted = 58
+    scattered = 59
+    port_taken = 60
+    pool_empty = 61
+    ends_too_soon = 62
+    no_equipment = 63
+    not_near = 64
+    too_near = 65
+    uneven = 66
 
 
 SENTENCES: dict[Reason, str] = {
@@ -84,4 +93,13 @@ SENTENCES: dict[Reason, str] = {
     Reason.parallel: "as many as `parallel` allows are running",
     Reason.needs_wait: "it waits for {needs}",
     Reason.unclaimed: "nobody knows this attempt any more",
+    Reason.tainted: "the agent is tainted {taint}",
+    Reason.scattered: "enough {resource} is free, but not {kind}",
+    Reason.port_taken: "{resource} is taken",
+    Reason.pool_empty: "the cluster has too little {resource}",
+    Reason.ends_too_soon: "the agent ends before the run limit would",
+    Reason.no_equipment: "the agent has none of the equipment claimed free",
+    Reason.not_near: "nobody it wants to be near is in the {by}",
+    Reason.too_near: "somebody it has to be apart from is in the {by}",
+    Reason.uneven: "the {by} already has more than the others",
 }

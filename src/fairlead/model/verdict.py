@@ -26,6 +26,8 @@ class Verdict(Struct, frozen=True, gc=False):
     fits: int
     never: bool
     blockers: list[Blocker]
+    # The agent that the fewest causes keep away, if all are kept away.
+    nearest: int = 0
 
 
 def sentence(reason: Reason, facts: dict[str, str]) -> str:

@@ -1,30 +1,34 @@
 """Where a lot fits: the engine's one verb.
 
-Pack: agents that already work are filled before idle ones, the fullest first, the lowest number among
-equals; so the answer does not depend on the order in which agents came.
+A lot is placed at once, and the outcome is that of one instance after the other, each on the best row: the
+lowest score, the lowest agent number among equals. Three shorter ways lead there: where a placement only
+makes a row better, the row is filled; where nothing else changes, the candidates are as many rows as there
+are instances; else the best row is sought each time.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection
 
 import numpy as np
 
-from fairlead.model.reasons import Reason
-from fairlead.model.verdict import Blocker, Verdict
-from fairlead.placement.table import AgentTable, Interned, Ints
+from fairlead.placement.columns import Column
+from fairlead.placement.domains import Domains
+from fairlead.placement.explain import explain, room
+from fairlead.placement.scale import LIMIT, OUT, Mask, Scores
+from fairlead.placement.shapes import Interned
+from fairlead.placement.table import AgentTable
+
+__all__ = ["explain", "place", "room"]
 
 MANY = 1 << 40
+# Above this many instances the candidates are cut out first.
+ONE_BY_ONE = 16
+ROW_BITS = 24
+ROW_MASK = (1 << ROW_BITS) - 1
 
-
-def room(table: AgentTable, shape: Interned) -> Ints:
-    """How many instances of the shape each row could hold now, .."""
-    rows = len(table)
-    fits = np.full(rows, MANY, np.int64)
-    for column, amount in zip(shape.columns, shape.amounts, strict=True):
-        if amount > 0:
-            np.minimum(fits, table.free[column][:rows] // amount, out=fits)
-    return np.maximum(fits, 0)
+Chosen = dict[int, int]
 
 
 def place(
@@ -34,88 +38,178 @@ def place(
     most_rows: int,
     shunned: Collection[int] = (),
     last: int = 0,
+    now: int = 0,
+    among: Collection[int] | None = None,
 ) -> list[tuple[int, int]]:
-    """Up to `count` instances as (agent, how many), room taken; `last` is used when nobody else fits."""
-    fits = room(table, shape)
-    fits *= table.open[: len(table)] & table.meets(shape)
-    for number in shunned:
-        if (row := table.rows.get(number)) is not None:
-            fits[row] = 0
-    chosen = _fill(table, fits, count, most_rows, last)
-    for number, many in chosen:
-        table.take(shape, number, many)
-    return chosen
+    """Up to `count` instances as (agent, how many), room taken; `last` is used when nobody else fits.
 
-
-def _fill(table: AgentTable, fits: Ints, count: int, most_rows: int, last: int) -> list[tuple[int, int]]:
-    rows = np.flatnonzero(fits)
-    if not len(rows):
+    `among` names the only agents that may be taken; agents that end before `now` and the shape's run limit
+    are left out.
+    """
+    table.settle()
+    count = min(count, _pooled(table, shape))
+    if not count or not len(table):
         return []
-    numbers = np.fromiter((table.numbers[row] for row in rows), np.int64, len(rows))
-    order = np.lexsort((numbers, fits[rows], numbers == last))
-    chosen: list[tuple[int, int]] = []
-    for at in order[:most_rows].tolist():
-        many = min(count, int(fits[rows[at]]))
-        chosen.append((int(numbers[at]), many))
-        count -= many
-        if not count:
+    column = table.columns.of(shape)
+    out = _left_out(table, shape, shunned, now, among)
+    chosen: Chosen = {}
+    spared = table.rows.get(last)
+    if out is None and spared is None:
+        _fill(_Work(table, shape, column, column.score, most_rows, chosen), count)
+        return [(table.numbers[row], many) for row, many in chosen.items()]
+    score = column.score.copy()
+    if out is not None:
+        score[out] = OUT
+    spare = int(score[spared]) if spared is not None else OUT
+    if spared is not None:
+        score[spared] = OUT
+    left = _fill(_Work(table, shape, column, score, most_rows, chosen), count)
+    if spared is not None and left and spare < LIMIT and len(chosen) < most_rows:
+        score = np.full(len(table), OUT, np.int32)
+        score[spared] = column.of_row(spared)
+        _fill(_Work(table, shape, column, score, most_rows, chosen), left)
+    return [(table.numbers[row], many) for row, many in chosen.items()]
+
+
+class _Work:
+    """One lot being placed: rows chosen so far, on scores that follow."""
+
+    __slots__ = ("chosen", "column", "most", "own", "score", "shape", "table")
+
+    def __init__(
+        self, table: AgentTable, shape: Interned, column: Column, score: Scores, most: int, chosen: Chosen
+    ) -> None:
+        self.table = table
+        self.shape = shape
+        self.column = column
+        self.score = score
+        # Whether the column itself follows; else a copy does and the column is patched later.
+        self.own = score is column.score
+        self.most = most
+        self.chosen = chosen
+
+    def put(self, row: int, many: int) -> None:
+        """So many on the row; its score follows."""
+        table = self.table
+        table.use(self.shape, table.numbers[row], row, many)
+        self.score[row] = self.column.of_row(row)
+        self.chosen[row] = self.chosen.get(row, 0) + many
+        if self.own:
+            self.column.position = table.logged
+
+
+def _fill(work: _Work, count: int) -> int:
+    if work.column.by_domain:
+        return _by_domain(work, count)
+    if work.table.room_weight >= 0 and not work.column.alone:
+        return _in_runs(work, count)
+    if count <= ONE_BY_ONE:
+        return _one_by_one(work, count)
+    while count and len(work.chosen) < work.most:
+        left = _of_candidates(work, count)
+        if left == count:
             break
-    return chosen
+        count = left
+    return count
 
 
-def explain(table: AgentTable, shape: Interned, states: dict[int, str], resting: Collection[int]) -> Verdict:
-    """Why the shape does not start now: each agent counts at the first thing that keeps it away."""
-    rows = len(table)
-    meets = table.meets(shape)
-    is_open = table.open[:rows]
-    fits = room(table, shape)
-    blockers: list[Blocker] = []
-    if not rows:
-        blockers.append(Blocker(Reason.no_agents, 0, {}, "let an agent join"))
-    possible = meets.copy()
-    blockers += _unmet_rules(table, shape)
-    for column, (name, amount) in zip(shape.columns, shape.shape.ask, strict=True):
-        total = table.total[column][:rows]
-        short = possible & (total < amount)
-        if short.any():
-            blockers.append(_too_little(name, amount, int(short.sum()), int(total[short].max()), "total"))
-        possible &= ~short
-    blockers += _closed(table, possible & ~is_open, states)
-    left = possible & is_open
-    for number in resting:
-        row = table.rows.get(number)
-        if row is not None and left[row]:
-            blockers.append(Blocker(Reason.resting, 1, {}, "it is tried again soon"))
-            left[row] = False
-    for column, (name, amount) in zip(shape.columns, shape.shape.ask, strict=True):
-        free = table.free[column][:rows]
-        short = left & (free < amount)
-        if short.any():
-            blockers.append(_too_little(name, amount, int(short.sum()), int(free[short].max()), "free"))
-        left &= ~short
-    return Verdict(rows, int(fits[left].sum()), bool(rows) and not bool(possible.any()), blockers)
+def _in_runs(work: _Work, count: int) -> int:
+    """Filling a row makes it better still: the best one takes what it can."""
+    score = work.score
+    while count and len(work.chosen) < work.most:
+        row = int(score.argmin())
+        if score.item(row) >= LIMIT:
+            break
+        many = 1 if count == 1 else min(count, _room(work.table, work.shape, work.column, row))
+        work.put(row, many)
+        count -= many
+    return count
 
 
-def _unmet_rules(table: AgentTable, shape: Interned) -> list[Blocker]:
-    blocked = int((~table.meets(shape)).sum())
-    if not blocked:
-        return []
-    rule = " and ".join(shape.shape.where)
-    return [Blocker(Reason.rule_not_met, blocked, {"rule": rule}, f"an agent where {rule}")]
+def _one_by_one(work: _Work, count: int) -> int:
+    score = work.score
+    while count:
+        row = int(score.argmin())
+        if score.item(row) >= LIMIT or (row not in work.chosen and len(work.chosen) >= work.most):
+            break
+        work.put(row, 1)
+        count -= 1
+    return count
 
 
-def _too_little(name: str, amount: int, agents: int, best: int, kind: str) -> Blocker:
-    facts = {"resource": name, "asked": str(amount), "best": str(best), "kind": kind}
-    lifts = f"{amount - best} more {name} on the nearest agent"
-    return Blocker(Reason.too_little, agents, facts, lifts)
+def _of_candidates(work: _Work, count: int) -> int:
+    """The best `size` rows hold whatever the next `size` choices can be: a row is bettered only by itself."""
+    score = work.score
+    size = min(count, work.most - len(work.chosen), len(score))
+    worst = int(np.partition(score, size - 1)[size - 1])
+    rows = np.flatnonzero(score < min(worst, LIMIT))
+    if worst < LIMIT:
+        equal = np.flatnonzero(score == worst)[: size - len(rows)]
+        rows = np.concatenate([rows, equal])
+    heap = [score.item(row) << ROW_BITS | row for row in rows.tolist()]
+    heapq.heapify(heap)
+    for _ in range(size):
+        if not heap:
+            break
+        row = heap[0] & ROW_MASK
+        work.put(row, 1)
+        count -= 1
+        now = score.item(row)
+        if now < LIMIT:
+            heapq.heapreplace(heap, now << ROW_BITS | row)
+        else:
+            heapq.heappop(heap)
+    return count
 
 
-def _closed(table: AgentTable, closed: np.ndarray, states: dict[int, str]) -> list[Blocker]:
-    by_state: dict[str, int] = {}
-    for row in np.flatnonzero(closed).tolist():
-        state = states.get(table.numbers[row], "joining")
-        by_state[state] = by_state.get(state, 0) + 1
-    return [
-        Blocker(Reason.agent_not_ready, count, {"presence": state}, "an agent that is ready")
-        for state, count in sorted(by_state.items())
-    ]
+def _by_domain(work: _Work, count: int) -> int:
+    """What a placement does to its domain changes other rows: the best row is sought among those allowed."""
+    domains = Domains(work.table, work.shape, work.score)
+    while count:
+        row = domains.best()
+        if domains.masked.item(row) >= LIMIT or (row not in work.chosen and len(work.chosen) >= work.most):
+            break
+        work.put(row, 1)
+        domains.placed(row)
+        count -= 1
+    return count
+
+
+def _room(table: AgentTable, shape: Interned, column: Column, row: int) -> int:
+    """How many instances the row could hold now."""
+    fits = min((need.item(row) // amount for need, amount in column.needs if amount > 0), default=MANY)
+    return min(fits, table.devices.fits(row, shape.device)) if shape.device else fits
+
+
+def _pooled(table: AgentTable, shape: Interned) -> int:
+    """How many instances the cluster's own resources allow."""
+    fits = MANY
+    for name, amount in zip(shape.names, shape.amounts, strict=True):
+        pool = table.pools.get(name)
+        if pool is not None and amount:
+            fits = min(fits, max(pool.free, 0) // amount)
+    return fits
+
+
+def _left_out(
+    table: AgentTable, shape: Interned, shunned: Collection[int], now: int, among: Collection[int] | None
+) -> Mask | None:
+    out = None
+    if shunned:
+        out = _rows(table, shunned)
+    if among is not None:
+        out = ~_rows(table, among) if out is None else out | ~_rows(table, among)
+    if shape.ask.run_ms:
+        ends = table.ends_at[: len(table)]
+        early = (ends > 0) & (ends < now + shape.ask.run_ms)
+        if early.any():
+            out = early if out is None else out | early
+    return out
+
+
+def _rows(table: AgentTable, numbers: Collection[int]) -> Mask:
+    mask = np.zeros(len(table), np.bool_)
+    for number in numbers:
+        if (row := table.rows.get(number)) is not None:
+            mask[row] = True
+    return mask
