@@ -293,6 +293,15 @@ def test_what_ignores_a_stop_is_killed_after_the_grace_and_a_repeat_only_makes_i
     assert 0.2 <= time.monotonic() - began < 5
 
 
+def test_many_that_were_just_started_are_stopped_at_once_without_waiting_for_their_grace(
+    agent: Agent,
+) -> None:
+    keys = [str(n) for n in range(40)]
+    for key in keys:
+        agent.send(agent.spawn(key, "sleep", "300", grace_ms=100_000), {"type": "stop", "key": key})
+    assert {agent.wait("ended", key)["signal"] for key in keys} == {signal.SIGTERM}
+
+
 def test_a_signal_reaches_the_process(agent: Agent) -> None:
     agent.send(
         agent.spawn("a", "sh", "-c", "trap 'echo usr; exit 4' USR1; echo up; while :; do sleep 0.01; done")

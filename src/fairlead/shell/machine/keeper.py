@@ -261,7 +261,7 @@ class Keeper:
             children.send(attempt.slot.members(), number)
         roots = lost | ({attempt.pid} if attempt.status is None else set())
         if roots and (lost or not attempt.slot):
-            children.send(children.below(roots, children.processes()), number)
+            children.send(children.below(roots, children.processes_lately(roots)), number)
 
     def finish(self, attempt: keeper_table.Attempt) -> None:
         self.close(attempt, attempt.how_it_ended())
