@@ -168,6 +168,7 @@ def asks(draw: st.DrawFn) -> Ask:
         amounts["gpu"] = draw(st.sampled_from([300, 600, 1000, 2000]))
     rules = st.lists(RULES, max_size=1).map(tuple)
     neighbours = st.lists(st.builds(Neighbours, MEANT, KEYS), max_size=2).map(tuple)
+    even = st.lists(st.builds(Spread, KEYS, MEANT, st.integers(1, 2)), max_size=2).map(tuple)
     social = draw(st.booleans())
     return Ask(
         tuple(sorted(amounts.items())),
@@ -176,7 +177,7 @@ def asks(draw: st.DrawFn) -> Ask:
         prefer=draw(st.lists(st.builds(Prefer, RULES, st.integers(-3, 3)), max_size=2).map(tuple)),
         near=draw(neighbours) if social and draw(st.booleans()) else (),
         apart=draw(neighbours) if social else (),
-        spread=draw(st.lists(st.builds(Spread, KEYS, MEANT, st.integers(1, 2)), max_size=2).map(tuple)) if social else (),
+        spread=draw(even) if social else (),
         labels=(("app", draw(st.sampled_from(["x", "y"]))),) if social and draw(st.booleans()) else (),
     )  # fmt: skip
 
@@ -188,7 +189,7 @@ def asks(draw: st.DrawFn) -> Ask:
     st.randoms(),
 )
 @settings(max_examples=60, deadline=None)
-def test_lots_land_where_one_instance_after_the_other_would(  # fmt: skip
+def test_lots_land_where_one_instance_after_the_other_would(
     found: list[Agent], lots: list[tuple[Ask, int]], policy: Policy, dice: object
 ) -> None:
     world, table = World(found, policy), AgentTable(policy)
