@@ -72,7 +72,11 @@ class Plane:
         # Asks that were not answered yet, so that a deposed leader can send them elsewhere.
         self.asks: dict[tuple[int, int], None] = {}
         self.log_asked = False
+        # What is out was asked under a lead that is lost: its answer means nothing any more.
+        self.log_stale = False
         self.load_at: int | None = None
+        # Durable segments that may not be told before the lease is renewed.
+        self.untold: list[Telling] = []
         self.out: list[Effect] = []
 
     def step(self, events: Iterable[Event], now: int) -> Outcome:
@@ -86,6 +90,8 @@ class Plane:
         wake = self._take_backlog(now)
         self._ask_store(now)
         if self.journal is not None and self.leadership.may_act(now):
+            self.out.extend(self.untold)
+            self.untold = []
             self._release(self.journal, now)
         return Outcome(self.out, self._deadline(wake, now), self._congested())
 
@@ -168,7 +174,9 @@ class Plane:
                 self._depose(now)
             return
         self.log_asked = False
-        if isinstance(event.answer, Deposed):
+        if self.log_stale:
+            self.log_stale = False
+        elif isinstance(event.answer, Deposed):
             self._depose(now)
         elif isinstance(event.op, Load):
             self._loaded(event.answer, now)
@@ -196,12 +204,8 @@ class Plane:
             case Commit(), Committed(n):
                 for part in journal.committed(n):
                     self.checkpoints.committed(part)
-                    tellings = [Telling(link, requests.Told(part)) for link in self.followers.tell(part)]
-                    if self.leadership.may_act(now):
-                        self.out.extend(tellings)
-                    else:
-                        for telling in tellings:
-                            journal.hold(telling)
+                    told = requests.Told(part)
+                    self.untold.extend(Telling(link, told) for link in self.followers.tell(part))
             case Commit(), Unanswered():
                 journal.unanswered(now)
             case ((Put() | Trim()), Done()):
@@ -242,8 +246,9 @@ class Plane:
         self.sessions.clear()
         self.asks.clear()
         self.followers.end()
+        self.untold = []
         self.core = self.journal = self.checkpoints = None
-        self.log_asked = False
+        self.log_stale = self.log_asked
         self.load_at = None
 
     # Output.

@@ -15,6 +15,9 @@ from fairlead.base.dice import Dice
 from fairlead.sim.world import World
 
 UP, DOWN = 0, 1
+# Streams of links and of output are pinged from the client's end, as gRPC does it; an answer takes no longer.
+PING_MS = 5_000
+PING, PONG = "ping", "pong"
 
 
 class Weather(Struct):
@@ -49,6 +52,7 @@ class Connection:
         self.lossy = lossy
         self.open = [True, True]  # the client's end, the server's end
         self._last = [0, 0]
+        self._pinged = False
         # What an end does with a message, and when it learns that the other end is gone.
         self.heard: list[Callable[[object], None]] = [lambda _: None, lambda _: None]
         self.ended: list[Callable[[], None]] = [lambda: None, lambda: None]
@@ -77,6 +81,18 @@ class Connection:
             if not silent:
                 self._send(direction, None)
 
+    def ping(self) -> None:
+        """Ask for a sign of life now and then; without one the client takes the stream for dead."""
+        if not self.open[UP]:
+            return
+        if self._pinged:
+            self.open[UP] = False
+            self.ended[UP]()
+            return
+        self._pinged = True
+        self._send(UP, PING)
+        self.net.world.after(PING_MS, self.ping)
+
     def _send(self, direction: int, message: object) -> None:
         net = self.net
         at = net.world.now + net.latency()
@@ -99,6 +115,10 @@ class Connection:
         if message is None:
             self.open[other] = False
             self.ended[other]()
+        elif message is PING:
+            self._send(other, PONG)
+        elif message is PONG:
+            self._pinged = False
         else:
             self.heard[other](message)
 
@@ -166,6 +186,8 @@ class Network:
             wait = connection.first_words()
             if accept(connection, who):
                 self.world.after(wait, lambda: stands(connection))
+                if not lossy:
+                    self.world.after(wait + PING_MS, connection.ping)
             else:
                 self.world.after(wait, fails)
 
