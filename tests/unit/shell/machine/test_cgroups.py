@@ -76,7 +76,8 @@ def test_a_kill_leaves_nothing_of_a_tree_that_keeps_forking(pool: cgroups.Pool) 
         return
     # Only the first one forks, and each child goes by itself soon: harmless even if the kill should fail.
     program = "import os,time\nprint('up',flush=True)\n"
-    program += "for n in range(100):\n  if os.fork()==0:\n    os.setsid(); time.sleep(3); os._exit(0)\n  time.sleep(.005)"
+    program += "for n in range(100):\n  if os.fork()==0:\n    os.setsid(); time.sleep(3); os._exit(0)\n"
+    program += "  time.sleep(.005)"
     process, slot = inside(pool, program, pids=64)
     assert process.stdout
     assert slot
