@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from fairlead.controllers.ledger import Charges, Job, Ledger
+from fairlead.controllers.pages import ROWS
 from fairlead.model import changes, orders, wall
 from fairlead.model.keys import Rows
 from fairlead.model.lifecycles import Outcome, Output, State
@@ -224,7 +225,16 @@ class Work:
             self.record(changes.AgentBooted(message.agent, message.boot, message.mark))
 
     def _agent_gone(self, message: wall.AgentGone) -> None:
-        """Presence is the scheduler's; what was lost there comes as `Lost`."""
+        """Output it had still to send is not waited for any more; what does come counts all the same."""
+        rows = Rows(facts=3)
+        for number, job in self.ledger.jobs.items():
+            for at, page in job.pages.pages.items() if job.pending_output else ():
+                here = (page.output == Output.pending) & (page.agent == message.agent)
+                for first, count in runs(here, at * ROWS):
+                    for start, many, attempt in job.pages.attempts(first, count):
+                        rows.add(number, start, many, attempt, int(Output.incomplete), 0, 0)
+        if rows:
+            self.record(changes.OutputDone(rows.keys(), *rows.facts))
 
     # Ends.
 

@@ -144,6 +144,7 @@ class Agents:
             self.hang_ups.append(before)
         if contact.boot and contact.boot != hello.boot:
             self._lose(contact, Reason.agent_dead)
+            self.scheduler.said.append(wall.AgentGone(agent, Reason.agent_dead))
         contact.boot, contact.mark = hello.boot, hello.mark
         contact.totals = dict(zip(hello.names, hello.totals, strict=False))
         contact.labels = dict(label.partition("=")[::2] for label in hello.labels)
@@ -325,6 +326,8 @@ class Agents:
             return
         if contact.presence is Presence.suspect:
             contact.become(Presence.lost)
+        if not contact.gone and silent >= max(limit, self.scheduler.settings.lease_ms):
+            contact.gone = True
             self.scheduler.said.append(wall.AgentGone(contact.number, Reason.agent_silent))
         if contact.number in self.kept.holds:
             # A lease runs on the agent's clock, which may be slower; the margin is for that and the grace.

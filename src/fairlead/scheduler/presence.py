@@ -26,6 +26,7 @@ class Contact:
 
     __slots__ = (
         "boot",
+        "gone",
         "heard_at",
         "labels",
         "leaving",
@@ -56,6 +57,8 @@ class Contact:
         self.told: set[str] = set()
         self.heard_at = now
         self.leaving = False
+        # Controllers were told that it fell silent for good.
+        self.gone = False
         self.totals: Mapping[str, int] = {}
         self.labels: Mapping[str, str] = {}
 
@@ -98,7 +101,7 @@ class Roster:
         contact.heard_at = now
         contact.reported = 0
         contact.told = set()
-        contact.leaving = False
+        contact.leaving = contact.gone = False
         contact.become(Presence.joining)
         self.by_session[session] = contact
         return before
