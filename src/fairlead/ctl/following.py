@@ -68,8 +68,11 @@ class Signals:
 class Follower:
     """One instance, from the first byte to its end."""
 
-    def __init__(self, client: Client, job: str, index: int, write: Callable[[int, bytes], None]) -> None:
+    def __init__(
+        self, client: Client, job: str, index: int, write: Callable[[int, bytes], None], shown: str = ""
+    ) -> None:
         self.client, self.job, self.index = client, job, index
+        self.name = shown or f"{job}/{index}"
         self.item: dict[str, Any] = {}
         self._write = write
         self._attempt, self._offset = 0, {OUT: 0, ERR: 0}
@@ -99,11 +102,6 @@ class Follower:
                 raise Failure("cut", said, why, fix=fix, status=OURS, retryable=True)
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
-
-    @property
-    def name(self) -> str:
-        """As it can be typed."""
-        return f"{self.job}/{self.index}"
 
     def _pieces(self, signals: Signals) -> Iterator[tuple[int, bytes] | None]:
         asked: dict[str, object] = {"out": self._offset[OUT], "err": self._offset[ERR]}

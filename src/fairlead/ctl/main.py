@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("run", "run", "Run one command on the site, its output here."),
     "submit": ("submit", "submit", "Submit a job file."),
     "attach": ("attach", "attach", "Follow running work as `run` does."),
-    "wait": ("wait", "wait", "Wait until work runs, ended or succeeded."),
+    "wait": ("attach", "wait", "Wait until work runs, ended or succeeded."),
     "status": ("look", "status", "The site at a glance."),
     "get": ("look", "get", "List a kind, or show one by name."),
     "describe": ("look", "describe", "All that is known of one job, instance or agent."),

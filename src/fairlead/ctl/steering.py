@@ -19,7 +19,8 @@ def follow_job(client: Client, job: str, name: str, indices: range, *, ours: boo
     code = 0
     with Signals() as signals:
         for index in indices:
-            follower = Follower(client, job, index, write_out)
+            shown = name if len(indices) == 1 else f"{name}/{index}"
+            follower = Follower(client, job, index, write_out, shown)
             try:
                 item = _steer(follower, signals, name)
             except ReaderGone:
@@ -30,7 +31,7 @@ def follow_job(client: Client, job: str, name: str, indices: range, *, ours: boo
             if item is None:
                 return INTERRUPTED
             code = max(code, exit_code(item))
-            _tell(client, name if len(indices) == 1 else f"{name}/{index}", item)
+            _tell(client, shown, item)
     return code
 
 
@@ -79,10 +80,11 @@ def _choose(follower: Follower, name: str, cancelled: bool) -> str:
     follower.client.talk.clear()
     print(f"\n{name}: cancel, detach, or go on? [c/d/G] ", end="", file=sys.stderr, flush=True)
     try:
-        typed = sys.stdin.readline().strip().lower()[:1]
+        typed = sys.stdin.readline()
     except (Interrupted, KeyboardInterrupt):
         return "cancel"
-    return CHOICES.get(typed, "go on")
+    # Where nobody can answer any more, nobody is asked.
+    return CHOICES.get(typed.strip().lower()[:1], "go on") if typed else "cancel"
 
 
 def _tell(client: Client, name: str, item: dict[str, Any]) -> None:

@@ -40,7 +40,7 @@ def _ended(job: Item) -> str:
 
 
 def _place(instance: Item) -> str:
-    return f"{instance.get('job')}/{instance.get('index')}"
+    return f"{instance.get('name') or instance.get('job')}/{instance.get('index')}"
 
 
 def _took(item: Item) -> str:
@@ -211,7 +211,9 @@ def facts(item: Item, indent: str = "") -> list[str]:
     for name, value in item.items():
         if value is None or value == "" or value == {} or value == []:
             continue
-        if isinstance(value, dict):
+        if name == "resources" and isinstance(value, dict):
+            lines += [f"{indent}{name}", *resources(value, f"{indent}  ")]
+        elif isinstance(value, dict):
             lines += [f"{indent}{name}", *facts(value, f"{indent}  ")]
         elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
             lines.append(f"{indent}{name}")
@@ -221,6 +223,16 @@ def facts(item: Item, indent: str = "") -> list[str]:
             lines.append(f"{indent}{name:<{width}}  {' '.join(map(str, value))}")
         else:
             lines.append(f"{indent}{name:<{width}}  {_plain(name, value)}")
+    return lines
+
+
+def resources(held: Item, indent: str) -> list[str]:
+    """Amounts by name; of an agent, what is free of what there is."""
+    width = max(map(len, held), default=0)
+    lines: list[str] = []
+    for name, value in held.items():
+        shown = _resource(name)({"resources": held}) if isinstance(value, dict) else amount(name, value)
+        lines.append(f"{indent}{name:<{width}}  {shown}")
     return lines
 
 

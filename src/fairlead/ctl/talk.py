@@ -13,7 +13,7 @@ class Talk:
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
         self.terminal = sys.stderr.isatty()
-        self._live = False
+        self._live = ""
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -28,15 +28,17 @@ class Talk:
         if not self.terminal:
             print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
             return
+        if text == self._live:
+            return
         width = max(os.get_terminal_size(sys.stderr.fileno()).columns - 1, 20)
         print(f"\r\x1b[K{text[:width]}", end="", file=sys.stderr, flush=True)
-        self._live = True
+        self._live = text
 
     def clear(self) -> None:
         """Take the live line away."""
         if self._live:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            self._live = False
+            self._live = ""
 
     def error(self, text: str) -> None:
         """Said even when quiet."""
@@ -45,8 +47,10 @@ class Talk:
 
 
 def span(ms: float) -> str:
-    """A time to two units: `0.4s`, `12s`, `1m 34s`, `2h 5m`, `3d 4h`."""
+    """A time to two units: `40ms`, `1.4s`, `12s`, `1m 34s`, `2h 5m`, `3d 4h`."""
     seconds = max(ms, 0) / 1000
+    if seconds < 1:
+        return f"{max(ms, 0):.0f}ms"
     if seconds < 10:
         return f"{seconds:.1f}s"
     whole = int(seconds)
@@ -61,7 +65,8 @@ def age(at: object) -> str:
     """How long ago an instant was, in one unit."""
     if not isinstance(at, int) or at <= 0:
         return "-"
-    return span(time.time() * 1000 - at).split()[0].replace(".0s", "s")
+    seconds = int(time.time() - at / 1000)
+    return f"{max(seconds, 0)}s" if seconds < 10 else span(seconds * 1000).split()[0]
 
 
 def clock(at: object) -> str:

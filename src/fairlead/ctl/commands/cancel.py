@@ -17,7 +17,7 @@ def cancel(names: tuple[str, ...]) -> int:
     refused: list[Failure] = []
     for item in answer["items"]:
         if item["said"] == "ok":
-            current.talk.say(f"cancelled {item['name']}")
+            current.talk.say(f"ending {item['name']}")
         else:
             refused.append(Failure("no_such", f"{item['name']}: {item['said']}", fix="fairlead get jobs"))
     if refused:

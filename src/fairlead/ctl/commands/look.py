@@ -11,9 +11,9 @@ from fairlead.ctl.failures import Failure
 from fairlead.ctl.names import Target, target
 from fairlead.ctl.session import Session, session
 from fairlead.ctl.tables import FORMATS, aligned, facts, is_plain, show, show_one
-from fairlead.ctl.talk import clock
+from fairlead.ctl.talk import amount, clock
 
-KINDS = ["submissions", "jobs", "instances", "agents", "tokens", "servers"]
+KINDS = ["submissions", "jobs", "instances", "agents", "servers", "tokens"]
 PAGE = 500
 
 output = click.option(
@@ -165,10 +165,30 @@ def why(name: str, form: str) -> int:
 
 
 def reasons(item: dict[str, Any]) -> list[str]:
-    """A sentence, and below it what else is known."""
-    rest = {name: value for name, value in item.items() if name != "sentence"}
+    """How it is, and each cause with what is behind it and what would lift it."""
     sentence = item.get("sentence")
-    return [str(sentence), *facts(rest, "  ")] if sentence else facts(rest)
+    lines = [
+        f"{item.get('name', item.get('id'))}  {item.get('state')}" + (f"  {sentence}" if sentence else "")
+    ]
+    for cause in item.get("causes", []):
+        if cause["sentence"] != sentence:
+            lines.append(f"  {cause['sentence']}")
+        known = cause.get("facts") or {}
+        if known:
+            lines.append(
+                f"    {', '.join(f'{name} {fact(name, known)}' for name in known if name != 'resource')}"
+            )
+        if cause.get("lifted_by"):
+            lines.append(f"    lifted by  {cause['lifted_by']}")
+        if cause.get("never"):
+            lines.append("    nothing that this site has now lifts it")
+    return lines
+
+
+def fact(name: str, known: dict[str, Any]) -> str:
+    """One fact as people read it: an amount of the resource that it is about, or itself."""
+    text = str(known[name])
+    return amount(str(known["resource"]), int(text)) if "resource" in known and text.isdigit() else text
 
 
 @click.command()
@@ -190,10 +210,10 @@ def history(name: str, form: str) -> int:
 def moments(item: dict[str, Any]) -> list[str]:
     """What happened, and what more is known of it."""
     what = str(item.get("what") or item.get("event") or item.get("state") or "")
-    shown = {"at", "what", "event", "state", "sentence"}
+    shown = {"at", "what", "event", "state", "sentence", "text"}
     rest = [
         f"{name} {value}"
         for name, value in item.items()
         if name not in shown and is_plain(value) and value not in (None, "")
     ]
-    return [what, str(item.get("sentence") or ""), "  ".join(rest)]
+    return [what, str(item.get("text") or item.get("sentence") or ""), "  ".join(rest)]

@@ -47,7 +47,10 @@ def run(command: tuple[str, ...], key: str | None, detach: bool, **given: Any) -
         current.talk.say(
             f"{current.site.name} is elsewhere: it runs in a fresh workspace, not in this folder"
         )
-    accepted = current.client.post("submissions", body={"jobs": [job]}, key=key or new_key())
+    try:
+        accepted = current.client.post("submissions", body={"jobs": [job]}, key=key or new_key())
+    except Failure as refused:
+        raise in_options(refused) from None
     number, name = accepted["jobs"][0], accepted["names"][0]
     if detach:
         click.echo(number)
@@ -82,6 +85,37 @@ def document(command: tuple[str, ...], given: dict[str, Any], *, local: bool) ->
         "labels": pairs(given["labels"], "--label", "team=core"),
     }
     return job | {name: value for name, value in fields.items() if value not in (None, [], {}, ())}
+
+
+# Field of a job: the option that fills it, and a value that is right anywhere.
+OPTIONS = {
+    "name": ("--name", "build"), "resources.cpu": ("--cpus", "1"), "resources.memory": ("--memory", "1GiB"),
+    "resources.gpu": ("--gpus", "1"), "resources": ("--resource", "gpu=1"), "limits.run": ("--limit", "1h"),
+    "where": ("--where", "arch in (x86_64, aarch64)"), "needs": ("--needs", "build"), "env": ("--env", "CI=true"),
+    "labels": ("--label", "team=core"), "parallel": ("--parallel", "2"), "count": ("--count", "2"),
+    "priority": ("--priority", "100"), "dir": ("the folder here", ""),
+}  # fmt: skip
+
+
+def in_options(refused: Failure) -> Failure:
+    """A refusal of a field, told as one of the option that was typed."""
+    import re
+
+    for each in [refused, *refused.others]:
+        field = re.sub(r"^jobs\[0\]\.?", "", each.where)
+        plain = re.sub(r"\[\d+\]", "", field)
+        option, like = OPTIONS.get(plain) or OPTIONS.get(plain.split(".")[0]) or (field, "")
+        each.where = option
+        if like:
+            each.why = f"{each.why}; {each.fix}" if each.why and each.fix else each.why or each.fix
+            each.fix = f"fairlead run {option} {_quoted(like)} -- true"
+    return refused
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)
 
 
 def environment(given: tuple[str, ...]) -> dict[str, str]:

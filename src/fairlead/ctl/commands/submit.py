@@ -85,7 +85,7 @@ def follow(current: Session, submission: str) -> int:
     told: set[str] = set()
     while True:
         jobs = jobs_of(client, submission)
-        for job in jobs:
+        for job in sorted(jobs, key=lambda job: job.get("ended") or 0):
             if job["state"] in ENDED and job["id"] not in told:
                 told.add(job["id"])
                 talk.say(line(job))
@@ -122,5 +122,6 @@ def done(jobs: list[dict[str, Any]]) -> str:
 def line(job: dict[str, Any]) -> str:
     """One job's end."""
     took = span(int(job.get("ended") or 0) - int(job.get("created") or 0))
-    counts = " ".join(f"{state} {number}" for state, number in sorted(job["counts"].items()) if number)
-    return f"  {job['name']:<20} {job['state']:<10} {took:>8}  {counts}"
+    several = job["count"] > 1
+    counts = ", ".join(f"{number} {state}" for state, number in sorted(job["counts"].items()) if number)
+    return f"  {job['name']:<20} {job['state']:<10} {took:>8}  {counts if several else ''}".rstrip()
