@@ -195,11 +195,12 @@ class Contact:
         return True
 
     def _remember(self, servers: Servers) -> None:
-        if servers.control and servers.control != self.addresses:
-            here = self.addresses[self._at % len(self.addresses)] if self.addresses else ""
-            self.addresses = list(servers.control)
-            self._at = self.addresses.index(here) if here in self.addresses else 0
-        self.output = list(servers.output)
+        """What a leader names comes first. It may not know of all others yet, so those known stay behind."""
+        here = self.addresses[self._at % len(self.addresses)] if self.addresses else ""
+        known = [*servers.control, *(one for one in self.addresses if one not in servers.control)]
+        self.addresses = known[:MOST_ADDRESSES]
+        self._at = self.addresses.index(here) if here in self.addresses else 0
+        self.output = list(servers.output or self.output)
         self._effects.append(KeepAddresses(self.addresses, self.output))
 
     def _move(self, leader: str, now: int) -> None:
