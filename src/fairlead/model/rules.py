@@ -9,6 +9,7 @@
           | NAME "!=" VALUE                  it has another value, or is not there
           | NAME "in" "(" VALUE {"," VALUE} ")"
           | NAME "not" "in" "(" VALUE {"," VALUE} ")"
+          | NAME "<" NUMBER                  it is a whole number below this one; likewise <=, > and >=
 
 NAME is `[A-Za-z][A-Za-z0-9._/-]*`. VALUE is a word of letters, digits and `._/:+-`, or anything in quotes.
 `and`, `or`, `not`, `in` and `exists` are values only in quotes. `not` binds before `and`, `and` before `or`.
@@ -17,8 +18,9 @@ Labels are text; a missing one satisfies no positive test, so `a != b` is exactl
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -32,8 +34,9 @@ MOST_VALUES = 100
 WORDS = frozenset({"and", "or", "not", "in", "exists"})
 
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<text>"[^"]*"|'[^']*')|(?P<word>[A-Za-z0-9._/:+-]+)|(?P<sign>==|!=|[(),])|(?P<odd>\S))"""
+    r"""\s*(?:(?P<text>"[^"]*"|'[^']*')|(?P<word>[A-Za-z0-9._/:+-]+)|(?P<sign>==|!=|<=|>=|[<>(),])|(?P<odd>\S))"""
 )
+_NUMBER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*", re.ASCII)
 
 
@@ -56,6 +59,14 @@ class Among(Struct, frozen=True, gc=False):
     values: tuple[str, ...]
 
 
+class Compares(Struct, frozen=True, gc=False):
+    """The label is a whole number, and so related to this one."""
+
+    name: str
+    sign: str
+    number: int
+
+
 class Not(Struct, frozen=True, gc=False):
     """The rule in it is not met."""
 
@@ -74,7 +85,7 @@ class Any(Struct, frozen=True, gc=False):
     rules: tuple[Rule, ...]
 
 
-Rule = Holds | Exists | Among | Not | All | Any
+Rule = Holds | Exists | Among | Compares | Not | All | Any
 
 
 def matches(rule: Rule, labels: Mapping[str, str]) -> bool:
@@ -85,11 +96,23 @@ def matches(rule: Rule, labels: Mapping[str, str]) -> bool:
         return labels.get(rule.name, "false") != "false"
     if isinstance(rule, Exists):
         return rule.name in labels
+    if isinstance(rule, Compares):
+        return compares(rule, labels.get(rule.name, ""))
     if isinstance(rule, Not):
         return not matches(rule.rule, labels)
     if isinstance(rule, All):
         return all(matches(each, labels) for each in rule.rules)
     return any(matches(each, labels) for each in rule.rules)
+
+
+_SIGNS: dict[str, Callable[[int, int], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def compares(rule: Compares, value: str) -> bool:
+    """Whether a label's value stands to the number as the rule says; what is no number does not."""
+    return _NUMBER.fullmatch(value) is not None and _SIGNS[rule.sign](int(value), rule.number)
 
 
 def parse_rule(text: str) -> Rule | Problem:
@@ -123,8 +146,6 @@ _SLIPS: dict[str, str] = {
     "&": "`and` joins",
     "|": "`or` joins",
     "!": "`not` denies",
-    "<": "numbers cannot be compared yet",
-    ">": "numbers cannot be compared yet",
     "*": "patterns are not supported yet; list the values with `in`",
     '"': "the quote does not end",
     "'": "the quote does not end",
@@ -201,6 +222,9 @@ class _Parser:
             return Among(token.text, (self._value(),))
         if self._took("!="):
             return Not(Among(token.text, (self._value(),)))
+        for sign in _SIGNS:
+            if self._took(sign):
+                return Compares(token.text, sign, self._number())
         if self._took("in"):
             return Among(token.text, self._values())
         if self._took("not"):
@@ -226,6 +250,13 @@ class _Parser:
             self._at += 1
             return token.text
         raise self._odd("a value")
+
+    def _number(self) -> int:
+        token = self._peek()
+        if not _NUMBER.fullmatch(token.text):
+            raise self._odd("a whole number")
+        self._at += 1
+        return int(token.text)
 
     def _peek(self) -> _Token:
         return self._tokens[self._at]

@@ -114,13 +114,15 @@ def tolerates(tolerated: Collection[str], taint: str) -> bool:
     return taint in tolerated or taint.partition("=")[0] in tolerated or "*" in tolerated
 
 
-def _test(rule: rules.Among | rules.Holds | rules.Exists, column: LabelColumn, rows: int) -> Mask:
+def _test(rule: rules.Among | rules.Compares | rules.Holds | rules.Exists, column: LabelColumn, rows: int) -> Mask:
     ids = column.ids[:rows]
     met: Mask
     if isinstance(rule, rules.Exists):
         met = ids != ABSENT
     elif isinstance(rule, rules.Holds):
         met = (ids != ABSENT) & (ids != column.values.get("false", ABSENT))
+    elif isinstance(rule, rules.Compares):
+        met = np.isin(ids, [number for value, number in column.values.items() if rules.compares(rule, value)])
     else:
         wanted = [column.values[value] for value in rule.values if value in column.values]
         met = ids == wanted[0] if len(wanted) == 1 else np.isin(ids, wanted)
