@@ -71,7 +71,7 @@ def test_a_rule_says_whether_labels_meet_it(text: str, met: bool) -> None:
         ("spot)", 5),
         ("spot spot", 6),
         ("spot and", 9),
-        ("cores > 4", 7),
+        ("cores > four", 9),
         ("zone == a*", 10),
         ('note == "two', 9),
         ("a && b", 3),
@@ -82,6 +82,17 @@ def test_a_broken_rule_is_answered_with_its_column_and_a_way_out(text: str, colu
     assert isinstance(found, Problem)
     assert f"column {column}:" in found.message
     assert found.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [("cores > 4", True), ("cores >= 8", True), ("cores < 8", False), ("cores <= 7", False), ("cores > -1", True),
+     ("model > 4", False), ("none < 4", False), ("not none < 4", True)],
+)  # fmt: skip
+def test_whole_numbers_are_compared_and_anything_else_is_not(text: str, met: bool) -> None:
+    rule = parse_rule(text)
+    assert not isinstance(rule, Problem)
+    assert matches(rule, {"cores": "8", "model": "A10"}) is met
 
 
 def test_a_rule_is_bounded_in_length_depth_and_values() -> None:
