@@ -103,7 +103,9 @@ class Client:
         except ValueError:
             document = None
         problem = read_problem(answer.status, document)
-        if answer.status in BUSY or problem.retryable:
+        # A server that is going down may answer with no more than a number.
+        dying = answer.status >= 500 and problem.code == "unreadable_answer"
+        if answer.status in BUSY or problem.retryable or dying:
             raise Unavailable(problem)
         raise problem
 

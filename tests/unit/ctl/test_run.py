@@ -166,13 +166,16 @@ def test_an_unanswered_run_ends_with_125_after_the_time_it_was_given(
     ]
 
 
-def test_a_refused_job_is_told_whole_and_ends_with_125(site: PlayedSite, call: Call, capfd: Any) -> None:
-    first = {"code": "out_of_range", "message": "`-1` is negative", "where": "resources.cpu", "fix": "cpu: 1"}
-    second = {"code": "name", "message": "`9` is not a name", "where": "name"}
+def test_a_refused_job_is_told_whole_by_option_and_ends_with_125(
+    site: PlayedSite, call: Call, capfd: Any
+) -> None:
+    first = {"code": "x", "message": "`-1` is negative", "where": "jobs[0].resources.cpu", "why": "0 or more"}
+    second = {"code": "name", "message": "`9` is not a name", "where": "jobs[0].name"}
     site.on("POST /v1/submissions", Reply({**first, "problems": [first, second]}, 400))
     assert call("run", "--cpus", "-1", "--name", "9", "--", "true") == 125
     assert capfd.readouterr().err == (
-        "error: resources.cpu: `-1` is negative\n  fix: cpu: 1\nerror: name: `9` is not a name\n"
+        "error: --cpus: `-1` is negative\n  why: 0 or more\n  fix: fairlead run --cpus 1 -- true\n"
+        "error: --name: `9` is not a name\n  fix: fairlead run --name build -- true\n"
     )
 
 
