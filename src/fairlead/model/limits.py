@@ -27,7 +27,7 @@ RETURN_MS_PER_AGENT = 6
 PAST_ATTEMPTS = 10
 # How long an idempotency key is remembered.
 KEY_MS = 24 * 3_600_000
-JOBS_PER_SUBMISSION = 10_000
+JOBS_PER_SUBMISSION = 5_000
 
 
 class Settings(Struct, frozen=True, gc=False):
