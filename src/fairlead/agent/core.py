@@ -66,6 +66,8 @@ from fairlead.model.orders import (
 )
 from fairlead.model.reasons import Reason
 
+# Progress is told no sooner than this after it began to wait: a start and its end are then one frame.
+STAGES_MS = 10
 # Above this share of the spool, in per cent, nothing new is taken.
 SPOOL_SHARE = 80
 
@@ -83,6 +85,8 @@ class Agent:
         self._room = Room(settings.names, settings.totals)
         self._specs = Shelf()
         self._telling = Telling()
+        # When stages that nothing else gave cause to say are said.
+        self._speak_at: int | None = None
         # Live attempts that hold a lease, and when it was last moved.
         self._leased: dict[str, Attempt] = {}
         self._moved_at = 0
@@ -134,11 +138,8 @@ class Agent:
         self._go()
         effects = list(self._effects)
         self._effects.clear()
-        deadlines = (
-            self._contact.deadline(),
-            self._output.deadline(),
-            self._goodbye.deadline(self._attempts.live),
-        )
+        leaving = self._goodbye.deadline(self._attempts.live)
+        deadlines = (self._contact.deadline(), self._output.deadline(), leaving, self._speak_at)
         return Outcome(effects, min((at for at in deadlines if at is not None), default=None))
 
     # Control.
@@ -450,10 +451,18 @@ class Agent:
         self._contact.load = Load(event.cpu, event.memory)
 
     def _speak(self) -> None:
-        bodies = self._telling.frames()
-        if self._contact.open:
-            for body in bodies:
+        """Ends and answers at once; stages wait a moment, for most short attempts end in it."""
+        telling = self._telling
+        if not self._contact.open:
+            # The report of the next session says all of it.
+            self._telling = Telling()
+            self._speak_at = None
+        elif telling.urgent or (self._speak_at is not None and self._now >= self._speak_at):
+            self._speak_at = None
+            for body in telling.frames():
                 self._contact.say(body, self._now)
+        elif telling.stages and self._speak_at is None:
+            self._speak_at = self._now + STAGES_MS
 
     # Leaving.
 

@@ -30,6 +30,9 @@ class Column:
         if len(self._rows) >= ORDER_ROWS:
             self._close()
 
+    def __bool__(self) -> bool:
+        return bool(self._rows) or bool(self.words)
+
     def take(self) -> list[tuple[int, Word]]:
         """All records so far with their numbers of rows; the column is empty then."""
         if self._rows:
@@ -54,6 +57,12 @@ class Telling:
         self.output = Column(OutputDone, 3)
         self.reported: int | None = None
         self.others: list[Word] = []
+
+    @property
+    def urgent(self) -> bool:
+        """There is more to say than how far attempts are."""
+        columns = (self.report, self.refused, self.retracted, self.ended, self.output)
+        return any(columns) or self.reported is not None or bool(self.others)
 
     def frames(self) -> list[list[Word]]:
         """The bodies of the frames to say; nothing is left here."""

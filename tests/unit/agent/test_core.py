@@ -60,9 +60,25 @@ def test_an_array_is_one_spawn_in_columns_and_one_row_of_stages() -> None:
     assert spawn.key == ["7.10.1.5", "7.11.1.5", "7.12.1.5", "7.13.1.5"]
     assert spawn.argv == ["make", "test"]
     assert (spawn.limit_ms, spawn.grace_ms, spawn.cpu) == (5_000, 10_000, 1_000)
-    assert talk.said(Stages) == [Stages(one(7, 10, 1, 4), [Stage.starting], [WALL + talk.now])]
+    started = WALL + talk.now
+    talk.later(10)
+    assert talk.said(Stages) == [Stages(one(7, 10, 1, 4), [Stage.starting], [started])]
     talk.step(KeeperStarted(spawn.key, [WALL] * 4))
+    talk.later(10)
     assert talk.said(Stages)[-1] == Stages(one(7, 10, 1, 4), [Stage.running], [WALL])
+
+
+def test_a_start_and_its_end_shortly_after_are_one_frame() -> None:
+    talk = Talk()
+    talk.meet()
+    talk.clear()
+    key = talk.run()
+    talk.now += 3
+    talk.step(ended([key]))
+    (say,) = talk.all(Say)
+    assert [type(word) for word in say.frame.body] == [Stages, Ended]
+    talk.later(BEAT - 100)
+    assert len(talk.all(Say)) == 1
 
 
 def test_an_attempt_sees_who_it_is_and_nothing_of_the_agents_own_environment() -> None:
@@ -169,7 +185,8 @@ def test_what_was_ordered_to_stop_is_cancelled_unless_its_exit_came_first() -> N
     first, second = talk.run(0), talk.run(1)
     talk.say(Stop(one(7, 0, 1, 2), How.stop, Reason.cancelled_by_user))
     assert talk.all(StopProcess) == [StopProcess([first, second])]
-    assert talk.said(Stages)[-1].stage == [Stage.ending]
+    talk.later(10)
+    assert talk.said(Stages)[-1].stage[-1] == Stage.ending
     talk.step(ended([first], exit_=0))
     assert outcome_of(talk) == (Outcome.succeeded, Reason.none, 0)
     talk.step(ended([second], signal=15, why=Why.ordered))
