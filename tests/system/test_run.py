@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.system.site import Site, three_lines, until
 
 # A tree of three: the command, a child, and one that left the session.
