@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import resource
 import secrets
 import signal
 import tempfile
@@ -83,6 +84,9 @@ def _play_all(fleets: Sequence[Fleet]) -> None:
 
 def _play(fleet: Fleet) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A session is a socket or two.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     asyncio.run(_play_fleet(fleet))
 
 
