@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import fields
 
 from fairlead.model.keys import Keys
 from fairlead.model.lifecycles import Outcome, Stage
@@ -46,9 +45,10 @@ def flaw(record: Struct) -> str | None:
         least = 1 if name == "count" else 0
         if column and (min(column) < least or max(column) > most):
             return f"column {name} is out of range"
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if isinstance(value, list) and (found := _column_flaw(field.name, value, len(keys))):
+    # Names alone: `msgspec.structs.fields` reads the annotations anew at each call.
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if isinstance(value, list) and (found := _column_flaw(name, value, len(keys))):
             return found
     return None
 
