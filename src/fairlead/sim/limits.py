@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
+from fairlead.agent import telling
 from fairlead.model import retries
 from fairlead.plane import checkpoints, journal, plane
 
@@ -18,6 +19,8 @@ PLACES: dict[str, tuple[ModuleType, str]] = {
     "piece_bytes": (checkpoints, "PIECE_BYTES"),
     "follow_bytes": (plane, "FOLLOW_BYTES"),
     "step_rows": (plane, "STEP_ROWS"),
+    "report_rows": (telling, "ORDER_ROWS"),
+    "frame_rows": (telling, "FRAME_ROWS"),
     "most_free": (retries, "MOST_FREE"),
 }
 

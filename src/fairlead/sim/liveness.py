@@ -14,6 +14,8 @@ from fairlead.sim.cluster import Cluster
 
 # How long a placement, or a result, may take once it is possible.
 PROMPT_MS = 5_000
+# How long the output of an ended attempt may take: a front that stalls is left after a minute.
+OUTPUT_MS = 150_000
 # An agent's longest wait between two dials, a dial that is never answered, and three silent beats before.
 BACK_MS = 10_000 + 10_000
 
@@ -25,6 +27,7 @@ class Liveness:
         self.cluster = cluster
         self.healed = -1
         self._placeable: dict[int, int] = {}
+        self._pending: dict[int, int] = {}
         self._contact: dict[int, int] = {}
         self._finished: dict[tuple[int, int, int], tuple[int, int]] = {}
         cluster.world.watch({Finished: self._finish})
@@ -51,11 +54,16 @@ class Liveness:
             return
         self._contacts(core, now)
         if since > self.back_ms:
-            away = [machine.agent for machine in self.cluster.machines if machine.agent not in self._contact]
+            away = [one.agent for one in self.cluster.machines if one.agent not in self._contact]
+            # Where a clone took over, the first machine waits until the clone's leases have run out.
+            if since < self.back_ms + self.cluster.settings.lease_ms * 11 // 10 + 90_000:
+                cloned = {clone.agent for clone in self.cluster.clones}
+                away = [agent for agent in away if agent not in cloned]
             if away:
                 raise Broken("L3 contact", f"agents {away} are not back {since} ms after all is well")
         self._placements(core, now)
         self._results(now)
+        self._output(now)
 
     def _contacts(self, core: Core, now: int) -> None:
         ready = [
@@ -88,6 +96,15 @@ class Liveness:
         for number, at in found.items():
             if now - at > PROMPT_MS:
                 raise Broken("L2 placement", f"job {number} fits somewhere since {now - at} ms")
+
+    def _output(self, now: int) -> None:
+        """What was written is stored, and said to be, or known not to be."""
+        jobs = self.cluster.record.ledger.jobs
+        pending = [number for number, job in jobs.items() if job.pending_output]
+        self._pending = {number: self._pending.get(number, now) for number in pending}
+        for number, at in self._pending.items():
+            if now - max(at, self.healed + self.back_ms) > OUTPUT_MS:
+                raise Broken("L3 output", f"job {number} waits for output since {now - at} ms")
 
     def _results(self, now: int) -> None:
         """An end is in the log soon after its agent is in contact."""

@@ -139,9 +139,7 @@ class Machine(Runner):
         elif isinstance(effect, words.Dial):
             self._dial(effect)
         elif isinstance(effect, words.HangUp):
-            connection = self._sessions.pop(effect.session, None)
-            if connection is not None:
-                connection.close(UP)
+            self._hang_up(effect.session)
         elif isinstance(effect, words.KeepFence):
             self.later(self.dice.between(1, 20), partial(self._keep_fence, effect.fence))
         elif isinstance(effect, words.KeepAddresses):
@@ -193,6 +191,17 @@ class Machine(Runner):
             self._welcome = frame.body[0].fence
         self.give(words.Heard(session, frame))
 
+    def _hang_up(self, session: int) -> None:
+        """Not always at once: what was read from the old socket by then may still reach the core."""
+        connection = self._sessions.pop(session, None)
+        if connection is None:
+            return
+        connection.ended[0] = lambda: None
+        if self.dice.chance(700):
+            connection.close(UP)
+        else:
+            self.world.after(self.dice.between(1, 20_000), lambda: connection.close(UP))
+
     def _dropped(self, session: int) -> None:
         if self._sessions.pop(session, None) is not None:
             self.give(words.Dropped(session))
@@ -202,7 +211,7 @@ class Machine(Runner):
         if connection is None:
             return
         if self._welcome is not None and not isinstance(effect.frame.body[0], Hello):
-            self.world.tell(Obeys(self.name, self._welcome))
+            self.world.tell(Obeys(self.name, self._welcome, self.fence))
         connection.say(UP, effect.frame)
 
     # Output.

@@ -79,6 +79,8 @@ CALM: dict[str, int] = {
     "piece_bytes": 0,
     "follow_bytes": 0,
     "step_rows": 0,
+    "report_rows": 0,
+    "frame_rows": 0,
     "most_free": 0,
     # The network, in thousandths of messages, and milliseconds.
     "drop": 0,
@@ -127,6 +129,8 @@ def _world(dice: Dice) -> dict[str, int]:
     world["piece_bytes"] = _some(dice, 500, 200, 8_000)
     world["follow_bytes"] = _some(dice, 300, 2_000, 40_000)
     world["step_rows"] = _some(dice, 200, 1, 20)
+    world["report_rows"] = _some(dice, 400, 1, 5)
+    world["frame_rows"] = _some(dice, 400, 1, 8)
     world["most_free"] = _some(dice, 400, 1, 4)
     world["drop"] = _some(dice, 250, 1, 15)
     world["repeat"] = _some(dice, 250, 1, 40)

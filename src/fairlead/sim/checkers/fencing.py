@@ -28,6 +28,8 @@ class Fencing:
 
     def obeys(self, sight: Obeys) -> None:
         """A machine's fence only rises."""
+        if sight.kept is None or sight.kept < sight.fence:
+            raise Broken("I4 fences", f"{sight.place} obeys term {sight.fence.term} before its disk knows")
         highest = self.highest.get(sight.place)
         if highest is not None and sight.fence < highest:
             raise Broken("I4 fences", f"{sight.place} obeys term {sight.fence.term} after {highest.term}")

@@ -25,6 +25,8 @@ class OneProcess:
         self.live: dict[tuple[int, int], dict[Attempt, Began]] = {}
         self.contact: dict[str, int] = {}
         self.silence: dict[Attempt, int] = {}
+        # The last silence of a machine that was long enough for a loss.
+        self.lapse: dict[str, int] = {}
         self.healed = -1
         self.doubled: dict[tuple[int, int], int] = {}
         self.sees = {
@@ -42,6 +44,7 @@ class OneProcess:
         gap = sight.at - before
         if gap < self.lost_after_ms - SLACK_MS:
             return
+        self.lapse[sight.place] = gap
         for attempts in self.live.values():
             for key, began in attempts.items():
                 if began.place == sight.place:
@@ -59,7 +62,11 @@ class OneProcess:
             where = f"{name} began on {sight.place} while {'.'.join(map(str, other))} runs on {running.place}"
             if sight.exclusive or running.exclusive:
                 raise Broken("I2 exclusive", where)
-            gap = max(sight.at - self.contact.get(running.place, 0), self.silence.get(other, 0))
+            # The older attempt must have been given up; it may be the one whose order came late.
+            older = running if running.attempt < sight.attempt else sight
+            gap = max(sight.at - self.contact.get(older.place, 0), self.silence.get(other, 0))
+            if older is sight:
+                gap = max(gap, self.lapse.get(older.place, 0))
             if running.place != sight.place and gap < self.lost_after_ms - SLACK_MS:
                 raise Broken("I2 overlap", f"{where}, silent for {gap} ms only")
         others[key] = sight

@@ -67,10 +67,11 @@ class Contact(Struct, frozen=True, gc=False):
 
 
 class Obeys(Struct, frozen=True, gc=False):
-    """An agent does what the leader with this fence says."""
+    """An agent does what the leader with this fence says; `kept` is the one on its disk."""
 
     place: str
     fence: Fence
+    kept: Fence | None
 
 
 class Durable(Struct, frozen=True, gc=False):
