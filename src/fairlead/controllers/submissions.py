@@ -22,7 +22,7 @@ from fairlead.model.requests import Accepted, Submit
 from fairlead.model.rules import Rule, parse_rule
 
 
-def submit(ledger: Ledger, work: Work, request: Submit) -> Accepted | Problem:
+def submit(ledger: Ledger, work: Work, request: Submit, now: int) -> Accepted | Problem:
     """Record a submission and deal its jobs; a repeat of the same key answers as the first time."""
     if request.key:
         keyed = ledger.keys.get((request.tenant, request.key))
@@ -36,7 +36,7 @@ def submit(ledger: Ledger, work: Work, request: Submit) -> Accepted | Problem:
     needs = _needs(ledger, good, request.tenant)
     if isinstance(needs, Problem):
         return needs
-    return _record(ledger, work, request, good, needs)
+    return _record(ledger, work, request, good, needs, now)
 
 
 def _repeat(ledger: Ledger, request: Submit, digest: str, number: int) -> Accepted | Problem:
@@ -146,7 +146,12 @@ def _cycle(specs: list[JobSpec]) -> list[str]:
 
 
 def _record(
-    ledger: Ledger, work: Work, request: Submit, specs: list[JobSpec], needs: list[list[tuple[int, str]]]
+    ledger: Ledger,
+    work: Work,
+    request: Submit,
+    specs: list[JobSpec],
+    needs: list[list[tuple[int, str]]],
+    now: int,
 ) -> Accepted:
     hashes = [sha256(body).hexdigest() for body in request.specs]
     fresh = {
@@ -175,5 +180,5 @@ def _record(
     told = dict(zip(hashes, request.specs, strict=True))
     work.say(wall.Bodies(list(told), list(told.values())))
     for job in jobs:
-        work.admit(ledger.jobs[job])
+        work.admit(ledger.jobs[job], now)
     return _accepted(ledger, ledger.submissions[number])

@@ -13,6 +13,7 @@ from fairlead.controllers.pages import ROWS
 from fairlead.model import changes, orders, wall
 from fairlead.model.keys import Rows
 from fairlead.model.lifecycles import Outcome, Output, State
+from fairlead.model.limits import CALLER_MS
 from fairlead.model.reasons import Reason
 from fairlead.model.retries import decide
 from fairlead.placement.runs import runs
@@ -47,6 +48,8 @@ class Work:
         self.dependents: dict[int, list[int]] = {}
         # Jobs with a pending limit, by when it passes.
         self.limits: dict[int, int] = {}
+        # Jobs that end when their caller is gone, by when it counts as gone.
+        self.callers: dict[int, int] = {}
         self._handlers: dict[type, Callable[..., None]] = {
             wall.Placed: self._placed,
             wall.AgentEnded: self._agent_ended,
@@ -64,18 +67,18 @@ class Work:
 
     # Offering.
 
-    def begin(self) -> None:
+    def begin(self, now: int) -> None:
         """A new term: tell the scheduler all that is not over, then that this was all."""
         for number in sorted(self.ledger.open):
             job = self.ledger.jobs[number]
             self._tell_body(job)
             self._resume(job)
-            self.admit(job)
+            self.admit(job, now)
             if job.cancelled:
                 self.end_job(job, job.cancelled)
         self.say(wall.Sealed())
 
-    def admit(self, job: Job) -> None:
+    def admit(self, job: Job, now: int) -> None:
         """A job that is new here: deal what waits, now or when its needs are met."""
         hand = self.hands[job.number] = Hand()
         hand.out = job.states.get(State.active, 0)
@@ -86,6 +89,8 @@ class Work:
         hand.back = spans[::-1]
         for number, _ in job.needs:
             self.dependents.setdefault(number, []).append(job.number)
+        if job.spec.cancel_when_caller_gone:
+            self.callers[job.number] = now + CALLER_MS
         if job.spec.pending_ms:
             self.limits[job.number] = job.created + job.spec.pending_ms
         self._deal_if_ready(job)
@@ -265,6 +270,7 @@ class Work:
             return
         self.hands.pop(number, None)
         self.limits.pop(number, None)
+        self.callers.pop(number, None)
         self.say(wall.Over([number]))
         for waiting in self.dependents.pop(number, []):
             dependent = self.ledger.jobs[waiting]
@@ -305,6 +311,19 @@ class Work:
         self.say(wall.Withdraw(job.number, [first for first, _ in runs], [count for _, count in runs]))
         self.record(changes.Closed(rows.keys(), *rows.facts))
         self._after(job.number)
+
+    def attend(self, numbers: Iterable[int], now: int) -> None:
+        """Somebody waits for these jobs."""
+        for number in numbers:
+            if number in self.callers:
+                self.callers[number] = now + CALLER_MS
+
+    def miss_callers(self, now: int) -> int | None:
+        """End the jobs whose callers are gone; returns when the next one is missed."""
+        for number in [number for number, at in self.callers.items() if at <= now]:
+            del self.callers[number]
+            self.cancel(self.ledger.jobs[number], Reason.caller_gone)
+        return min(self.callers.values(), default=None)
 
     def pass_limits(self, now: int) -> int | None:
         """Close what waited too long; returns when the next limit passes."""

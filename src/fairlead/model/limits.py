@@ -27,6 +27,9 @@ RETURN_MS_PER_AGENT = 6
 PAST_ATTEMPTS = 10
 # How long an idempotency key is remembered.
 KEY_MS = 24 * 3_600_000
+# So long may nobody wait for a job that is to end when its caller is gone; fronts say so more often.
+CALLER_MS = 60_000
+ATTEND_MS = 15_000
 JOBS_PER_SUBMISSION = 5_000
 
 

@@ -35,6 +35,12 @@ class Cancel(Struct, frozen=True, gc=False, tag="cancel"):
     reason: int
 
 
+class Attend(Struct, frozen=True, gc=False, tag="attend"):
+    """Somebody waits for these jobs, by number: their callers are not gone. Said again and again."""
+
+    jobs: list[int]
+
+
 class Look(Struct, frozen=True, gc=False, tag="look"):
     """List a kind, or show one of it."""
 
@@ -115,7 +121,18 @@ class Follow(Struct, frozen=True, gc=False, tag="follow"):
 
 
 Request = (
-    Submit | Cancel | Look | Explain | History | AddToken | RevokeToken | Admit | Check | WantAgent | Follow
+    Submit
+    | Cancel
+    | Attend
+    | Look
+    | Explain
+    | History
+    | AddToken
+    | RevokeToken
+    | Admit
+    | Check
+    | WantAgent
+    | Follow
 )
 
 

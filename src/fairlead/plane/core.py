@@ -44,8 +44,9 @@ class Core:
         self.access = Access(ledger, self.record, say, fence.site)
         self.views = Views(ledger, self.scheduler)
         self._answers: dict[type, Callable[..., Reply]] = {
-            requests.Submit: lambda asked: submit(ledger, self.work, asked),
+            requests.Submit: lambda asked: submit(ledger, self.work, asked, self.now),
             requests.Cancel: self._cancel,
+            requests.Attend: self._attend,
             requests.Look: self.views.look,
             requests.Explain: lambda asked: self.views.explain(asked, self.now),
             requests.History: self.views.history,
@@ -56,7 +57,7 @@ class Core:
             requests.WantAgent: self.access.want_agent,
         }
         self.access.begin()
-        self.work.begin()
+        self.work.begin(now)
 
     def stamp(self) -> int:
         """The time of record: never before anything recorded, whoever's clock that was."""
@@ -90,7 +91,11 @@ class Core:
             if left == decisions and not self.scheduler.said:
                 break
             decisions = left
-        looks += [self.scheduler.end_rests(now), self.work.pass_limits(max(now, self.ledger.last_at))]
+        looks += [
+            self.work.miss_callers(now),
+            self.scheduler.end_rests(now),
+            self.work.pass_limits(max(now, self.ledger.last_at)),
+        ]
         self._exchange()
         self._send()
         return min(look for look in looks if look is not None)
@@ -126,6 +131,10 @@ class Core:
         if not found_any and len(asked.names) == 1:
             return no_such("job", asked.names[0])
         return requests.Changed(asked.names, said)
+
+    def _attend(self, asked: requests.Attend) -> Reply:
+        self.work.attend(asked.jobs, self.now)
+        return requests.Changed([], [])
 
     def sessions(self) -> Iterable[int]:
         """Every session that stands."""

@@ -12,11 +12,13 @@ from fairlead.model import orders
 from fairlead.model.jobs import JobSpec, Need, encode_spec
 from fairlead.model.keys import Keys, one
 from fairlead.model.lifecycles import Stage
+from fairlead.model.reasons import Reason
 from fairlead.model.requests import (
     Accepted,
     AddToken,
     Admit,
     Ask,
+    Attend,
     Cancel,
     Elsewhere,
     Follow,
@@ -438,3 +440,18 @@ def test_tellings_leave_only_after_the_answer_to_the_follow() -> None:
     kinds = [type(effect) for effect in effects if isinstance(effect, Answering | Telling)]
     assert kinds[0] is Answering
     assert set(kinds[1:]) == {Telling}
+
+
+def test_a_job_ends_when_nobody_has_waited_for_it_for_a_minute() -> None:
+    talk, agent = site_with_agent()
+    talk.submit(cancel_when_caller_gone=True)
+    for _ in range(20):
+        talk.pass_time(5_000)
+        agent.say(orders.Load(0, 0))
+        talk.ask(Attend([1]))
+    assert not agent.of(orders.Stop)
+    for _ in range(13):
+        talk.pass_time(5_000)
+        agent.say(orders.Load(0, 0))
+    (stop,) = agent.of(orders.Stop)
+    assert stop.reason == Reason.caller_gone

@@ -201,7 +201,10 @@ async def serve(
     site.port = doors.port
     try:
         async with asyncio.TaskGroup() as tasks:
-            work = [tasks.create_task(one) for one in (site.feed.run(), site.intake.run(), site.logs.poll())]
+            work = [
+                tasks.create_task(one)
+                for one in (site.feed.run(), site.feed.attend(), site.intake.run(), site.logs.poll())
+            ]
             servers = [(_server(site, False), doors.tcp)]
             if doors.unix is not None:
                 servers.append((_server(site, True), doors.unix))

@@ -10,14 +10,15 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from fairlead.base.ids import find_job_number
 from fairlead.model.changes import Change, Part
 from fairlead.model.errors import Problem
 from fairlead.model.keys import Keys
-from fairlead.model.requests import LOOK_ROWS
+from fairlead.model.limits import ATTEND_MS
+from fairlead.model.requests import LOOK_ROWS, Attend
 
 from .link import ControlLink, Ring
 
@@ -93,6 +94,15 @@ class Feed:
             for change in one.changes:
                 self._ring(change)
         _ring(self._any)
+
+    async def attend(self) -> None:
+        """Tell control for which jobs somebody waits, again and again: their callers are not gone."""
+        while True:
+            jobs = sorted({*self._jobs, *self._instances})
+            if jobs:
+                with suppress(OSError, TimeoutError):
+                    await self._link.ask(Attend(jobs), ATTEND_MS)
+            await asyncio.sleep(ATTEND_MS / 1000)
 
     def jump(self, since: int) -> None:
         """Segments before that one were not told: everybody looks anew."""
