@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator
 
 import pytest
 from tests.tidy.source import PURE, SRC, files_of, imports, shown, tree
@@ -70,12 +71,46 @@ def test_the_simulated_world_takes_time_and_dice_from_its_seed_alone() -> None:
     assert not found, "\n".join(found)
 
 
+def _run_imports(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and package of every import that happens at run time, inside functions too."""
+    waiting: list[ast.AST] = [module]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, "." * node.level + (node.module or "")
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting.extend(node.orelse)
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _beside(module: ast.Module) -> set[str]:
+    """The files that the keeper loads from its own folder, by its own hand."""
+    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
+    return {
+        node.args[0].value
+        for node in calls
+        if ast.unparse(node.func) == "_beside" and isinstance(node.args[0], ast.Constant)
+    }
+
+
 def test_the_keeper_needs_nothing_but_the_standard_library() -> None:
+    machine = SRC / "shell" / "machine"
+    loaded = {"keeper", *_beside(tree(machine / "keeper.py"))}
+    assert loaded == {"keeper", "keeper_line", "keeper_table", "cgroups", "children"}
     found = [
         f"{shown(path)}:{line} imports {name}"
-        for path in files_of(SRC / "shell" / "machine")
-        if path.stem.startswith(("keeper", "watcher"))
-        for line, name in imports(path)
+        for path in (machine / f"{stem}.py" for stem in sorted(loaded))
+        for line, name in _run_imports(tree(path))
         if name.split(".")[0] not in sys.stdlib_module_names
     ]
     assert not found, "\n".join(found)
+
+
+def test_the_check_of_the_keeper_sees_what_it_is_for() -> None:
+    planted = ast.parse(
+        "if TYPE_CHECKING:\n    import typed\nelse:\n    import late\ndef f():\n    from . import near\n"
+    )
+    assert sorted(_run_imports(planted)) == [(4, "late"), (6, ".")]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from fairlead.agent.words import Dial, Effect, HangUp, KeepAddresses, KeepFence, Say, Settings
 from fairlead.base.dice import Dice
 from fairlead.model.orders import (
-    AskReport,
     Frame,
     Hello,
     Load,
@@ -158,7 +157,7 @@ class Contact:
         ready: list[Order] = []
         while self._inbox:
             order = self._inbox[0]
-            if isinstance(order, Welcome | AskReport):
+            if isinstance(order, Welcome):
                 if not self._obeys(order.fence):
                     self.hang_up(now)
                     break

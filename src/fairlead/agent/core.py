@@ -52,7 +52,6 @@ from fairlead.model.lifecycles import Outcome as Ending
 from fairlead.model.lifecycles import Stage
 from fairlead.model.orders import (
     Ack,
-    AskReport,
     Beat,
     How,
     Load,
@@ -116,7 +115,6 @@ class Agent:
         }
         self._orders: dict[type, Callable[[Any], None]] = {
             Welcome: self._welcomed,
-            AskReport: lambda order: self._report(),
             Specs: self._learn,
             Start: self._start,
             Stop: self._stop,

@@ -32,7 +32,6 @@ from fairlead.model.lifecycles import Outcome as Ending
 from fairlead.model.lifecycles import Stage
 from fairlead.model.orders import (
     Ack,
-    AskReport,
     Ended,
     Leaving,
     Load,
@@ -105,7 +104,7 @@ class HollowAgent:
             elif isinstance(order, Ack):
                 if order.what == What.end:
                     self._acknowledged(order.keys)
-            elif isinstance(order, Welcome | AskReport):
+            elif isinstance(order, Welcome):
                 self._report()
             elif isinstance(order, Retract):
                 self._words.append(Retracted(order.keys, [0] * len(order.keys)))

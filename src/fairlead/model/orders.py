@@ -78,12 +78,6 @@ class Ack(Struct, frozen=True, gc=False):
     what: What
 
 
-class AskReport(Struct, frozen=True, gc=False):
-    """Tell again all that you hold: the leader was elected anew and kept the session."""
-
-    fence: Fence
-
-
 class Specs(Struct, frozen=True, gc=False):
     """Bodies by hash, sent before the first `Start` that names them."""
 
@@ -192,7 +186,7 @@ class Leaving(Struct, frozen=True, gc=False):
     back_within_ms: int
 
 
-Order = Welcome | Servers | Start | Stop | Retract | Ack | AskReport | Specs | Beat | Moved
+Order = Welcome | Servers | Start | Stop | Retract | Ack | Specs | Beat | Moved
 Word = Hello | Report | Reported | Refused | Stages | Ended | OutputDone | Retracted | Load | Leaving
 
 

@@ -37,7 +37,6 @@ from fairlead.model.keys import Keys
 from fairlead.model.lifecycles import Stage
 from fairlead.model.orders import (
     Ack,
-    AskReport,
     Beat,
     Frame,
     How,
@@ -100,7 +99,6 @@ class World:
             Stop(keys, dice.pick([How.stop, How.kill]), dice.pick([10, 11, 9_999])),
             Retract(keys),
             *[Ack(keys, dice.pick([What.end, What.output]))] * 3,
-            AskReport(fence),
             Specs([NAME, "odd"], [BODY, b"\xc1"]),
             Beat(dice.pick([None, keys])),
             Moved(dice.pick(["", "c7:1"])),

@@ -20,7 +20,6 @@ from fairlead.agent.words import (
 )
 from fairlead.model.keys import one
 from fairlead.model.orders import (
-    AskReport,
     Beat,
     Frame,
     Hello,
@@ -180,19 +179,6 @@ def test_servers_are_remembered_for_the_next_start() -> None:
     talk = Talk()
     talk.meet()
     assert talk.all(KeepAddresses) == [KeepAddresses(["c1:1", "c2:1"], ["f1:1", "f2:1"])]
-
-
-def test_a_leader_elected_anew_gets_the_report_under_its_new_fence() -> None:
-    talk = Talk()
-    talk.meet()
-    talk.run()
-    talk.clear()
-    fence = Fence("site", 1, 6)
-    talk.say(AskReport(fence))
-    assert talk.all(KeepFence) == [KeepFence(fence)]
-    assert talk.said(Reported) == [Reported(1)]
-    (spawn,) = talk.start(one(7, 1, 1))
-    assert spawn.key == ["7.1.1.6"]
 
 
 def test_an_order_before_the_welcome_ends_the_session() -> None:

@@ -100,7 +100,7 @@ def _refusal(host: str, port: int) -> Problem | None:
             message=f"cannot listen on {host}:{port}",
             why=error.strerror or str(error),
             where="--listen",
-            fix="name an address of this machine and a free port: --listen HOST:PORT",
+            fix="--listen 127.0.0.1:0",
         )
     return None
 
@@ -111,13 +111,13 @@ def _taken(host: str, port: int, why: str) -> Problem:
         message=f"port {port} of {host} is taken",
         why=why,
         where="--listen",
-        fix=f"choose another port: --listen {host}:PORT (or :0 for free ones)",
+        fix=f"--listen {host}:0",
     )
 
 
 def status(problem: Problem) -> tuple[grpc.StatusCode, str]:
     """How a call ends that was refused: the peer is at fault, or it may try again."""
-    code = grpc.StatusCode.ABORTED if problem.retryable else grpc.StatusCode.INVALID_ARGUMENT
+    code = grpc.StatusCode.UNAVAILABLE if problem.retryable else grpc.StatusCode.INVALID_ARGUMENT
     return code, f"{problem.message}: {problem.why}" if problem.why else problem.message
 
 

@@ -39,14 +39,13 @@ class DownFrame(_message.Message):
     def __init__(self, number: _Optional[int] = ..., seen: _Optional[int] = ..., body: _Optional[_Iterable[_Union[Order, _Mapping]]] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("welcome", "servers", "start", "stop", "retract", "ack", "ask_report", "specs", "beat", "moved")
+    __slots__ = ("welcome", "servers", "start", "stop", "retract", "ack", "specs", "beat", "moved")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     SERVERS_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     RETRACT_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
-    ASK_REPORT_FIELD_NUMBER: _ClassVar[int]
     SPECS_FIELD_NUMBER: _ClassVar[int]
     BEAT_FIELD_NUMBER: _ClassVar[int]
     MOVED_FIELD_NUMBER: _ClassVar[int]
@@ -56,11 +55,10 @@ class Order(_message.Message):
     stop: Stop
     retract: Retract
     ack: Ack
-    ask_report: AskReport
     specs: Specs
     beat: Beat
     moved: Moved
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., servers: _Optional[_Union[Servers, _Mapping]] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., retract: _Optional[_Union[Retract, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ask_report: _Optional[_Union[AskReport, _Mapping]] = ..., specs: _Optional[_Union[Specs, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., moved: _Optional[_Union[Moved, _Mapping]] = ...) -> None: ...
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., servers: _Optional[_Union[Servers, _Mapping]] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., retract: _Optional[_Union[Retract, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., specs: _Optional[_Union[Specs, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., moved: _Optional[_Union[Moved, _Mapping]] = ...) -> None: ...
 
 class Word(_message.Message):
     __slots__ = ("hello", "report", "reported", "refused", "stages", "ended", "output_done", "retracted", "load", "leaving")
@@ -163,12 +161,6 @@ class Ack(_message.Message):
     keys: Keys
     what: int
     def __init__(self, keys: _Optional[_Union[Keys, _Mapping]] = ..., what: _Optional[int] = ...) -> None: ...
-
-class AskReport(_message.Message):
-    __slots__ = ("fence",)
-    FENCE_FIELD_NUMBER: _ClassVar[int]
-    fence: Fence
-    def __init__(self, fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
 
 class Specs(_message.Message):
     __slots__ = ("hashes", "bodies")
