@@ -16,7 +16,7 @@ from msgspec import Struct
 from fairlead.controllers import records
 from fairlead.controllers.ledger import Ledger
 from fairlead.model import changes
-from fairlead.model.changes import Change, Part, decode, encode
+from fairlead.model.changes import Change, Part, decode
 from fairlead.model.keys import Keys
 from fairlead.model.storage import Loaded, Put, Trim
 from fairlead.plane.journal import RETRY_FIRST_MS, RETRY_LAST_MS, Journal, whole_batches
@@ -49,9 +49,9 @@ class Checkpoints:
         self.retry_at: int | None = None
         self.pause = 0
 
-    def committed(self, part: Part) -> None:
-        """The log grew."""
-        self.behind += len(encode(part))
+    def committed(self, size: int) -> None:
+        """The log grew by so many bytes."""
+        self.behind += size
 
     def begin(self, head: int) -> None:
         """Start a round over what is dirty now."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from fairlead.model.changes import Part, encode
+from fairlead.model.changes import Part, decode, encode
 from fairlead.model.requests import Follow, Following
 
 
@@ -25,12 +25,12 @@ class Follower:
 
 
 class Followers:
-    """The links, and the newest segments, by size."""
+    """The links, and the newest segments as they are stored: as records they would be half a million objects."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.links: dict[int, Follower] = {}
-        self.recent: deque[tuple[Part, int]] = deque()
+        self.recent: deque[tuple[int, bytes]] = deque()
         self.size = 0
         self.head = 0
 
@@ -38,7 +38,7 @@ class Followers:
         """A new term: what was loaded can be told again."""
         self.end()
         for part in parts:
-            self._keep(part)
+            self._keep(part.n, encode(part))
         self.head = head
 
     def end(self) -> None:
@@ -50,7 +50,7 @@ class Followers:
     def add(self, link: int, ask: int, follow: Follow) -> Following:
         """A link wants every segment from `since` on."""
         self.links[link] = Follower(ask, follow)
-        oldest = self.recent[0][0].n if self.recent else self.head + 1
+        oldest = self.recent[0][0] if self.recent else self.head + 1
         if follow.since < 0 or follow.since > self.head + 1:
             return Following(self.head + 1, follow.since > self.head + 1)
         if follow.since < oldest:
@@ -63,16 +63,16 @@ class Followers:
         if follower is None:
             return []
         follower.begun = True
-        return [part for part, _ in self.recent if part.n >= since]
+        return [decode(segment) for n, segment in self.recent if n >= since]
 
     def remove(self, link: int) -> None:
         """A link is over."""
         self.links.pop(link, None)
 
-    def tell(self, part: Part) -> list[int]:
+    def tell(self, n: int, segment: bytes) -> list[int]:
         """A segment is durable: who shall hear of it."""
-        self._keep(part)
-        self.head = part.n
+        self._keep(n, segment)
+        self.head = n
         return [link for link, follower in self.links.items() if follower.begun]
 
     def addresses(self) -> tuple[list[str], list[str]]:
@@ -81,9 +81,8 @@ class Followers:
         output = {one.output for one in self.links.values() if one.output}
         return sorted(control), sorted(output)
 
-    def _keep(self, part: Part) -> None:
-        size = len(encode(part))
-        self.recent.append((part, size))
-        self.size += size
+    def _keep(self, n: int, segment: bytes) -> None:
+        self.recent.append((n, segment))
+        self.size += len(segment)
         while self.size > self.most_bytes:
-            self.size -= self.recent.popleft()[1]
+            self.size -= len(self.recent.popleft()[1])

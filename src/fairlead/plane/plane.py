@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from fairlead.model import requests
+from fairlead.model.changes import encode
 from fairlead.model.keys import Keys
 from fairlead.model.limits import FOLLOW_BYTES, STEP_ROWS, Settings
 from fairlead.model.orders import Frame, Moved, Servers
@@ -203,9 +204,10 @@ class Plane:
         match op, answer:
             case Commit(), Committed(n):
                 for part in journal.committed(n):
-                    self.checkpoints.committed(part)
-                    told = requests.Told(part)
-                    self.untold.extend(Telling(link, told) for link in self.followers.tell(part))
+                    segment, told = encode(part), requests.Told(part)
+                    self.checkpoints.committed(len(segment))
+                    following = self.followers.tell(part.n, segment)
+                    self.untold.extend(Telling(link, told) for link in following)
             case Commit(), Unanswered():
                 journal.unanswered(now)
             case ((Put() | Trim()), Done()):
