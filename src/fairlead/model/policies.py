@@ -29,3 +29,5 @@ class Policy(Struct, frozen=True, gc=False):
 PACK = Policy("pack", (("pack", 1),))
 SPREAD = Policy("spread", (("spread", 1),))
 FIRST_FIT = Policy("first-fit", ())
+# For sites with GPUs: as little idle GPU as possible becomes useless for the work that is usual there.
+GPU_PACK = Policy("gpu-pack", (("fragmentation", 1),))

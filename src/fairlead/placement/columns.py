@@ -37,10 +37,22 @@ class Need(NamedTuple):
 class Column:
     """The scores of one shape."""
 
-    __slots__ = ("alone", "by_domain", "carried", "epoch", "needs", "offset", "position", "score", "table")
+    __slots__ = (
+        "alone",
+        "by_domain",
+        "carried",
+        "epoch",
+        "needs",
+        "offset",
+        "position",
+        "score",
+        "shape",
+        "table",
+    )
 
-    def __init__(self, table: AgentTable) -> None:
+    def __init__(self, table: AgentTable, shape: Interned) -> None:
         self.table = table
+        self.shape = shape
         self.epoch = -1
         self.carried = -1
         self.position = 0
@@ -53,9 +65,9 @@ class Column:
         # Rules about domains have to be asked for every instance.
         self.by_domain = False
 
-    def rebuild(self, shape: Interned) -> None:
+    def rebuild(self) -> None:
         """All rows anew."""
-        table, rows = self.table, len(self.table)
+        table, shape, rows = self.table, self.shape, len(self.table)
         self.needs = needs_of(table, shape)
         members = table.groups.membership(shape)
         against = table.groups.against(shape)
@@ -69,14 +81,16 @@ class Column:
                 lacking |= need.column[:rows] - need.amount
             score[lacking < 0] = OUT
         self.score = score
+        if table.states is not None:
+            self._by_state(np.arange(rows))
         self.epoch = table.epoch
         self.carried = table.groups.carriers
         self.position = table.logged
 
-    def stale(self, shape: Interned) -> bool:
+    def stale(self) -> bool:
         """Whether a patch does not do; who has labels may be kept away by a rule that is new."""
         groups = self.table.groups
-        return self.epoch != self.table.epoch or (bool(shape.seen) and self.carried != groups.carriers)
+        return self.epoch != self.table.epoch or (bool(self.shape.seen) and self.carried != groups.carriers)
 
     def patch(self) -> None:
         """The rows touched since the last look."""
@@ -101,13 +115,24 @@ class Column:
                 lacking |= more
             score[lacking < 0] = OUT
         self.score[rows] = score
+        if table.states is not None:
+            self._by_state(rows)
+
+    def _by_state(self, rows: Ints) -> None:
+        """Add what the scorers of rows say of those that can take the shape at all."""
+        assert self.table.states is not None
+        able = rows[self.score.take(rows) < LIMIT]
+        self.score[able] += np.array(self.table.states.scores(self.shape, able.tolist()), np.int32)
 
     def of_row(self, row: int) -> int:
         """One row's score now."""
         for column, amount in self.needs:
             if column.item(row) < amount:
                 return OUT
-        return self.table.base.item(row) + self.offset.item(row)
+        score = self.table.base.item(row) + self.offset.item(row)
+        if self.table.states is not None and score < LIMIT:
+            score += self.table.states.scores(self.shape, [row])[0]
+        return score
 
 
 class Columns:
@@ -121,11 +146,11 @@ class Columns:
         """The shape's column as things stand."""
         column = self.kept.pop(shape, None)
         if column is None:
-            column = Column(self.table)
+            column = Column(self.table, shape)
             self._make_room()
         self.kept[shape] = column
-        if column.stale(shape):
-            column.rebuild(shape)
+        if column.stale():
+            column.rebuild()
         elif column.position != self.table.logged:
             column.patch()
         return column

@@ -114,7 +114,9 @@ def tolerates(tolerated: Collection[str], taint: str) -> bool:
     return taint in tolerated or taint.partition("=")[0] in tolerated or "*" in tolerated
 
 
-def _test(rule: rules.Among | rules.Compares | rules.Holds | rules.Exists, column: LabelColumn, rows: int) -> Mask:
+def _test(
+    rule: rules.Among | rules.Compares | rules.Holds | rules.Exists, column: LabelColumn, rows: int
+) -> Mask:
     ids = column.ids[:rows]
     met: Mask
     if isinstance(rule, rules.Exists):

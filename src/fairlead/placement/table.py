@@ -8,7 +8,7 @@ integers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from fairlead.model.asks import Ask, ask_of, options
 from fairlead.model.policies import PACK, Policy
 from fairlead.model.wall import Shape
 from fairlead.placement.columns import Columns
-from fairlead.placement.devices import DEVICE, Devices, of_each
+from fairlead.placement.devices import DEVICE, WHOLE, Devices, Taken, of_each
 from fairlead.placement.groups import Groups
 from fairlead.placement.labels import Labels
 from fairlead.placement.scale import FULL, OUT, Ints, Mask, Scores
 from fairlead.placement.shapes import Interned as Interned
+from fairlead.placement.states import SCORERS, States
 
 FIRST_ROWS = 16
 LOG_ROWS = 1 << 16
@@ -74,6 +75,12 @@ class AgentTable:
         self._load_weight = policy.weight("load")
         self.scored: list[int] = []
         self.columns = Columns(self)
+        by_row = [each for each in policy.scorers if each[0] in SCORERS]
+        self.states = States(self, by_row) if by_row else None
+        # The classes of GPU work on each agent, with their numbers.
+        self.classes: dict[int, dict[int, int]] = {}
+        # Which devices an instance gets; none named: the tightest.
+        self.pick: Callable[[Interned, int], Taken] = self.states.device if self.states else _tightest
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -201,8 +208,13 @@ class AgentTable:
     def _use_devices(self, shape: Interned, number: int, row: int, count: int) -> None:
         held = shape.devices.setdefault(number, [])
         each = of_each(shape.device)
+        classes = self.classes.setdefault(number, {})
+        kind = shape.device // WHOLE
+        classes[kind] = classes.get(kind, 0) + count
+        if not classes[kind]:
+            del classes[kind]
         for _ in range(count):
-            taken = self.devices.choose(row, shape.device)
+            taken = self.pick(shape, row) or self.devices.choose(row, shape.device)
             self.devices.use(row, taken, each)
             held.append(taken)
         for _ in range(-count):
@@ -217,6 +229,8 @@ class AgentTable:
         self.log[self.logged] = row
         self.logged += 1
         self.base[row] = self._base(row) if self.open[row] else OUT
+        if self.states is not None:
+            self.states.touched(row)
 
     def _base(self, row: int) -> int:
         score = 0
@@ -294,6 +308,10 @@ class AgentTable:
         self.marks.grow(size)
         self.devices.grow(size)
         self.groups.grow(size)
+
+
+def _tightest(_: Interned, __: int) -> Taken:
+    return ()
 
 
 def _is_port(name: str) -> bool:
