@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.source import ROOT, SRC, files_of, shown, tracked, tree
 
 # Words under which anything fits, so that in the end everything lies there.
-EMPTY = {"util", "utils", "helper", "helpers", "manager", "managers", "misc", "common"}
+EMPTY = {"util", "utils", "helper", "helpers", "manager", "managers", "misc"}
 # Ids of documents that a reader does not have, and places outside the project.
 ELSEWHERE = re.compile(
     r"\bK[1-9]\d?\b(?!i)|\bissues? #?\d+\b|(?<![\w.])/wor[k]/|\bmission [A-H]\d", re.IGNORECASE

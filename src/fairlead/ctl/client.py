@@ -172,7 +172,7 @@ def _reason(fault: Exception) -> str:
 def _revive(site: Site) -> str:
     """What brings the site back, as far as it can be known from here."""
     if site.socket.endswith("/server/api.sock"):
-        return f"fairlead up --dir {site.socket.removesuffix('/server/api.sock')}"
+        return f"fairlead up --detach --dir {site.socket.removesuffix('/server/api.sock')}"
     if site.socket:
         return f"fairlead server --dir {os.path.dirname(site.socket)}"
     return "fairlead --connect-timeout 600 status"

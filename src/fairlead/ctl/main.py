@@ -16,6 +16,7 @@ import click
 from fairlead import __version__
 
 from .failures import DID_NOT_SUCCEED, INTERRUPTED, OURS, Failure, ReaderGone
+from .mending import mend
 from .session import Session, global_options
 
 # Name: (module below `commands`, attribute, one line for the overview).
@@ -117,6 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Failure as failure:
         if failure.status == 2 and _named(given) in CARRY_A_CODE:
             failure.status = OURS
+        mend(failure, given)
         return _end(current, failure)
     except (KeyboardInterrupt, click.Abort):
         current.talk.clear()

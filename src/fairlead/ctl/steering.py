@@ -98,7 +98,7 @@ def _tell(client: Client, name: str, item: dict[str, Any]) -> None:
             took = span(int(item.get("ended") or 0) - int(item.get("started") or 0))
             talk.say(f"failed    {sentence} after {took}")
     else:
-        talk.error(f"error: {name} {_word(str(state))}: {sentence}\n  fix: fairlead why {name}")
+        talk.error(f"error: {name} {_word(str(state))}\n  why: {sentence}\n  fix: fairlead why {name}")
 
 
 def _word(state: str) -> str:

@@ -90,7 +90,7 @@ def test_an_end_that_is_not_the_commands_own_is_told_with_a_way_on(
     ends(site, "lost", reason="agent_silent", sentence="its agent fell silent")
     assert call("run", "--", "true") == 125
     assert capfd.readouterr().err == (
-        "error: lucky-heron was lost: its agent fell silent\n  fix: fairlead why lucky-heron\n"
+        "error: lucky-heron was lost\n  why: its agent fell silent\n  fix: fairlead why lucky-heron\n"
     )
 
 

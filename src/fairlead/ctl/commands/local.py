@@ -34,7 +34,9 @@ def _folder(given: str | None) -> str:
 
 
 @click.command()
-@click.option("--agents", type=click.IntRange(min=0), default=1, show_default=True, metavar="N")
+@click.option(
+    "--agents", type=click.IntRange(min=0), metavar="N", help="How many.  [as many as before, at first 1]"
+)
 @click.option("--dir", "folder", metavar="DIR", help="Everything it keeps lies here.")
 @click.option("--detach", is_flag=True, help="Leave it running, and return when it is ready.")
 @LISTEN

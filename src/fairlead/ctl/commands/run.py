@@ -64,10 +64,10 @@ def document(command: tuple[str, ...], given: dict[str, Any], *, local: bool) ->
     job: dict[str, Any] = {"command": list(command)}
     env = environment(given["env"])
     if local:
-        job["dir"] = os.getcwd()
+        job["dir"] = here()
         env.setdefault("PATH", os.environ.get("PATH", os.defpath))
     resources: dict[str, Any] = {
-        name: number(text) for name, text in pairs(given["resources"], "--resource", "gpu=1").items()
+        name: number(text) for name, text in pairs(given["resources"], "--resource", "disk=1GiB").items()
     }
     for option, resource in (("cpus", "cpu"), ("memory", "memory"), ("gpus", "gpu")):
         if given[option] is not None:
@@ -87,10 +87,19 @@ def document(command: tuple[str, ...], given: dict[str, Any], *, local: bool) ->
     return job | {name: value for name, value in fields.items() if value not in (None, [], {}, ())}
 
 
+def here() -> str:
+    """The caller's folder, which may have been removed under its feet."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        why = "on the local socket a command works in the folder of its caller"
+        raise Failure("no_such_dir", "this folder is not there any more", why, fix='cd "$HOME"') from None
+
+
 # Field of a job: the option that fills it, and a value that is right anywhere.
 OPTIONS = {
     "name": ("--name", "build"), "resources.cpu": ("--cpus", "1"), "resources.memory": ("--memory", "1GiB"),
-    "resources.gpu": ("--gpus", "1"), "resources": ("--resource", "gpu=1"), "limits.run": ("--limit", "1h"),
+    "resources.gpu": ("--gpus", "1"), "resources": ("--resource", "disk=1GiB"), "limits.run": ("--limit", "1h"),
     "where": ("--where", "arch in (x86_64, aarch64)"), "needs": ("--needs", "build"), "env": ("--env", "CI=true"),
     "labels": ("--label", "team=core"), "parallel": ("--parallel", "2"), "count": ("--count", "2"),
     "priority": ("--priority", "100"), "dir": ("the folder here", ""),
@@ -106,7 +115,7 @@ def in_options(refused: Failure) -> Failure:
         plain = re.sub(r"\[\d+\]", "", field)
         option, like = OPTIONS.get(plain) or OPTIONS.get(plain.split(".")[0]) or (field, "")
         each.where = option
-        if like:
+        if like and not each.fix.startswith("fairlead "):
             each.why = f"{each.why}; {each.fix}" if each.why and each.fix else each.why or each.fix
             each.fix = f"fairlead run {option} {_quoted(like)} -- true"
     return refused

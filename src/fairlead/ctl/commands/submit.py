@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import click
 
 from fairlead.ctl.client import Client, new_key, quote
-from fairlead.ctl.failures import DID_NOT_SUCCEED, INTERRUPTED, Failure
+from fairlead.ctl.failures import DID_NOT_SUCCEED, INTERRUPTED, WRONG_INPUT, Failure
+from fairlead.ctl.mending import in_file
 from fairlead.ctl.session import Session, session
 from fairlead.ctl.talk import span
 
@@ -30,7 +32,11 @@ def submit(file: str, wait: bool, key: str | None) -> int:
         "X-File-Name": quote("stdin" if file == "-" else file),
         "Idempotency-Key": key or new_key(),
     }
-    accepted = current.client.send("submissions", body=read(file), headers=headers)
+    body = read(file)
+    try:
+        accepted = current.client.send("submissions", body=body, headers=headers)
+    except Failure as refused:
+        raise in_file(refused, file) if refused.status == WRONG_INPUT else refused from None
     name, jobs = accepted["submission"], accepted["jobs"]
     click.echo(name)
     if not wait:
@@ -52,13 +58,13 @@ def read(file: str) -> bytes:
     try:
         body = sys.stdin.buffer.read(LARGEST_FILE + 1) if file == "-" else _read_file(file)
     except OSError as fault:
-        fix = "fairlead submit - < FILE" if file == "-" else f"ls -l {file}"
+        fix = "fairlead submit - < FILE" if file == "-" else f"ls -l {shlex.quote(file)}"
         raise Failure(
             "no_such_file", f"{file} cannot be read", fault.strerror or str(fault), fix=fix
         ) from fault
     if len(body) > LARGEST_FILE:
-        why = f"a submission is at most {LARGEST_FILE >> 20} MiB"
-        raise Failure("too_large", f"{file} is too large", why, fix="split it, or use `count`")
+        why = f"a submission is at most {LARGEST_FILE >> 20} MiB; split it, or use `count`"
+        raise Failure("too_large", f"{file} is too large", why, fix=f"du -h {shlex.quote(file)}")
     return body
 
 
