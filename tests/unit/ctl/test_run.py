@@ -162,7 +162,7 @@ def test_an_unanswered_run_ends_with_125_after_the_time_it_was_given(
     assert error[-3:] == [
         f"error: no answer from {site.api} within 0.2s",
         "  why: its socket is not there, so no server runs",
-        f"  fix: fairlead up --dir {site.path.parent.parent}",
+        f"  fix: fairlead up --detach --dir {site.path.parent.parent}",
     ]
 
 
