@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 
 from fairlead.controllers.ledger import Ledger, Token
+from fairlead.controllers.names import no_such
 from fairlead.controllers.work import Record, Say
 from fairlead.model import changes, wall
 from fairlead.model.errors import Problem
@@ -78,7 +79,7 @@ class Access:
         """A token that opens nothing any more."""
         token = self.ledger.tokens.get(request.id)
         if token is None:
-            return Problem("no_such", f"there is no token '{request.id}'", fix="fairlead get tokens")
+            return no_such("token", request.id)
         if not token.revoked:
             self.record(changes.TokenRevoked(request.id))
         return Changed([request.id], ["ok"])
@@ -146,7 +147,7 @@ class Access:
             number = int(request.name)
         agent = self.ledger.agents.get(number)
         if agent is None:
-            return Problem("no_such", f"there is no agent '{request.name}'", fix="fairlead get agents")
+            return no_such("agent", request.name)
         if request.wanted not in frozenset(Wanted):
             return Problem("invalid", f"{request.wanted} is nothing one can want of an agent")
         if agent.wanted != request.wanted:

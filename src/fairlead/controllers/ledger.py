@@ -367,6 +367,9 @@ class Ledger:
         self.roster_dirty = True
 
     def forget_keys(self, now: int) -> None:
-        """Idempotency keys end after a day."""
-        for key in [key for key, keyed in self.keys.items() if now - keyed.at > KEY_MS]:
+        """Idempotency keys end after a day; they stand in the order in which they came."""
+        while self.keys:
+            key, keyed = next(iter(self.keys.items()))
+            if now - keyed.at <= KEY_MS:
+                return
             del self.keys[key]

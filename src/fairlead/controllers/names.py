@@ -55,11 +55,17 @@ def find_work(ledger: Ledger, name: str, tenant: str) -> list[Job]:
     return [ledger.jobs[number] for number in submission.jobs] if submission else []
 
 
+HOW_FOUND = {
+    "agent": "an agent is known by its name or number once it joined",
+    "token": "a token is known by its id, the part before the first dot",
+}
+
+
 def no_such(kind: str, name: str) -> Problem:
     """Nobody here has that name."""
     return Problem(
         "no_such",
         f"there is no {kind} '{name}'",
-        "names are looked up among open work and what ended lately",
+        HOW_FOUND.get(kind, "names are looked up among open work and what ended lately"),
         fix=f"fairlead get {kind}s",
     )

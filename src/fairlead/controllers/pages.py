@@ -14,6 +14,8 @@ from fairlead.model.lifecycles import State
 from fairlead.placement.runs import Run, runs
 
 ROWS = 4096
+# Wider than any exit, so that a reason and an exit are one number.
+SPREAD = 1 << 20
 COLUMNS: dict[str, type[np.generic]] = {
     "state": np.uint8,
     "reason": np.uint8,
@@ -104,6 +106,18 @@ class Pages:
             if term >= 0:
                 mask &= page.term[rows] == term
             yield from runs(mask, start)
+
+    def causes(self) -> dict[tuple[int, int], int]:
+        """How often what did not succeed ended so: by (reason, exit)."""
+        found: dict[tuple[int, int], int] = {}
+        for page in self.pages.values():
+            unhappy = page.state != State.succeeded
+            pairs = page.reason[unhappy].astype(np.int64) * SPREAD + page.exit[unhappy]
+            for pair, count in zip(*np.unique(pairs, return_counts=True), strict=True):
+                reason, exit = divmod(int(pair) + SPREAD // 2, SPREAD)
+                key = (reason, exit - SPREAD // 2)
+                found[key] = found.get(key, 0) + int(count)
+        return found
 
     def attempts(self, first: int, count: int) -> Iterator[tuple[int, int, int]]:
         """A span cut where the number of attempts so far changes: (first, count, attempts)."""

@@ -81,6 +81,7 @@ class Core:
         """Run both halves until neither has anything to say; returns when to look again."""
         self.now = now
         looks: list[int | None] = [self.agents.sweep(now)]
+        self.ledger.forget_keys(max(now, self.ledger.last_at))
         decisions = STEP_DECISIONS
         while True:
             self._exchange()

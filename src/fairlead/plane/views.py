@@ -6,7 +6,7 @@ Decides only words: the states people know are computed here from the tables, ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from fairlead.base.ids import job_id, spell
 from fairlead.controllers.ledger import Job, Ledger, Submission
@@ -20,6 +20,15 @@ from fairlead.model.verdict import Verdict, sentence
 from fairlead.scheduler.core import Scheduler
 
 Item = dict[str, Any]
+T = TypeVar("T")
+# What one look examines at most: the rest is for the next page, so that no look holds up a decision.
+MOST_LOOKED = 5_000
+# Where instances of a displayed state are found.
+DISPLAYED: dict[str, State] = {
+    **{state.name: state for state in State if state not in (State.active, State.waiting)},
+    **dict.fromkeys(("assigned", "starting", "running", "ending"), State.active),
+    **dict.fromkeys(("waiting", "blocked"), State.waiting),
+}
 
 
 class Views:
@@ -52,20 +61,23 @@ class Views:
         if asked.name:
             job = find_job(self.ledger, asked.name, asked.tenant)
             return Seen([self.job(job)]) if job else no_such("job", asked.name)
-        jobs = (job for job in _newest(self.ledger.jobs, asked.after) if self._wanted(job, asked))
-        return _page(jobs, asked, self.job, lambda job: job.number)
+        wanted = asked.filters.get("submission")
+        if not wanted:
+            return _page(_newest(self.ledger.jobs, asked.after), asked, self._shown_job)
+        submission = find_submission(self.ledger, wanted, asked.tenant)
+        if submission is None:
+            return no_such("submission", wanted)
+        jobs = {number: self.ledger.jobs[number] for number in submission.jobs if number in self.ledger.jobs}
+        return _page(_newest(jobs, asked.after), asked, self._shown_job)
 
-    def _wanted(self, job: Job, asked: Look) -> bool:
+    def _shown_job(self, job: Job, asked: Look) -> Item | None:
         filters = asked.filters
-        if job.tenant != asked.tenant:
-            return False
-        if filters.get("submission"):
-            submission = find_submission(self.ledger, filters["submission"], asked.tenant)
-            if submission is None or job.submission != submission.number:
-                return False
-        if filters.get("state") and job.state() != filters["state"]:
-            return False
-        return not filters.get("name") or job.name == filters["name"]
+        hidden = (
+            job.tenant != asked.tenant
+            or (filters.get("state") and job.state() != filters["state"])
+            or (filters.get("name") and job.name != filters["name"])
+        )
+        return None if hidden else self.job(job)
 
     def job(self, job: Job) -> Item:
         """A job as JSON shows it."""
@@ -93,8 +105,10 @@ class Views:
         if asked.name:
             found = find_submission(self.ledger, asked.name, asked.tenant)
             return Seen([self.submission(found)]) if found else no_such("submission", asked.name)
-        mine = (one for one in _newest(self.ledger.submissions, asked.after) if one.tenant == asked.tenant)
-        return _page(mine, asked, self.submission, lambda one: one.number)
+        return _page(_newest(self.ledger.submissions, asked.after), asked, self._shown_submission)
+
+    def _shown_submission(self, one: Submission, asked: Look) -> Item | None:
+        return self.submission(one) if one.tenant == asked.tenant else None
 
     def submission(self, one: Submission) -> Item:
         """A submission as JSON shows it."""
@@ -126,14 +140,16 @@ class Views:
         job, index = found
         if index is not None:
             return Seen([self.instance(job, index)])
-        state = asked.filters.get("state")
-        indices = self._indices(job, asked.after, state)
-        return _page(indices, asked, lambda at: self.instance(job, at), lambda at: at + 1)
+        wanted = asked.filters.get("state", "")
+        indices = _candidates(job, wanted, asked.after)
+        return _page(
+            ((at + 1, at) for at in indices), asked, lambda at, _: self._shown_instance(job, at, wanted)
+        )
 
-    def _indices(self, job: Job, after: int, state: str | None) -> Iterator[int]:
-        for index in range(after, job.spec.count):
-            if state is None or self.instance_state(job, index) == state:
-                yield index
+    def _shown_instance(self, job: Job, index: int, wanted: str) -> Item | None:
+        if wanted and self.instance_state(job, index) != wanted:
+            return None
+        return self.instance(job, index)
 
     def _find_instance(self, name: str, tenant: str) -> tuple[Job, int | None] | Problem:
         job = find_job(self.ledger, name, tenant)
@@ -253,8 +269,13 @@ class Views:
         if asked.name:
             number = self.ledger.agent_names.get(asked.name, 0)
             return Seen([self.agent(number)]) if number else no_such("agent", asked.name)
-        agents = (number for number in sorted(self.ledger.agents) if number > asked.after)
-        return _page(agents, asked, self.agent, lambda number: number)
+        agents = ((number, number) for number in sorted(self.ledger.agents) if number > asked.after)
+        return _page(agents, asked, lambda number, _: self.agent(number))
+
+    def _agent_state(self, number: int) -> str:
+        contact = self.scheduler.roster.contacts.get(number)
+        presence = contact.presence if contact else Presence.suspect
+        return display_agent(self.ledger.agents[number].wanted, presence)
 
     def agent(self, number: int) -> Item:
         """An agent as JSON shows it."""
@@ -298,7 +319,7 @@ class Views:
     def _status(self, asked: Look) -> Reply:
         agents: dict[str, int] = {}
         for number in self.ledger.agents:
-            state = self.agent(number)["state"]
+            state = self._agent_state(number)
             agents[state] = agents.get(state, 0) + 1
         jobs: dict[str, int] = {}
         for number in self.ledger.open:
@@ -349,12 +370,7 @@ class Views:
 
     def _ends(self, job: Job) -> list[Item]:
         """Why instances did not succeed, the most frequent first."""
-        causes: dict[tuple[int, int], int] = {}
-        for page in job.pages.pages.values():
-            unhappy = page.state != State.succeeded
-            for cause in zip(page.reason[unhappy].tolist(), page.exit[unhappy].tolist(), strict=True):
-                causes[cause] = causes.get(cause, 0) + 1
-        found = sorted(causes.items(), key=lambda item: -item[1])[:LOOK_ROWS]
+        found = sorted(job.pages.causes().items(), key=lambda item: -item[1])[:LOOK_ROWS]
         return [
             {**_how_it_ended(Reason(reason), exit), "count": count}
             for (reason, exit), count in found
@@ -399,24 +415,34 @@ def _attempt_events(one: Item) -> Iterator[Item]:
         yield {"at": one["ended"], "event": one["outcome"], "sentence": how}
 
 
-def _newest(kept: dict[int, Any], after: int) -> Iterator[Any]:
-    """Newest first; the cursor is the last number shown."""
+def _newest(kept: dict[int, T], after: int) -> Iterator[tuple[int, T]]:
+    """Newest first, each with its number, which is the cursor of the next page."""
     for number in sorted(kept, reverse=True):
         if not after or number < after:
-            yield kept[number]
+            yield number, kept[number]
 
 
-def _page(
-    found: Iterator[Any], asked: Look, show: Callable[[Any], Item], cursor: Callable[[Any], int]
-) -> Seen:
+def _candidates(job: Job, wanted: str, after: int) -> Iterator[int]:
+    """Indices that may be in a displayed state, found by whole pages."""
+    if not wanted:
+        yield from range(after, job.spec.count)
+        return
+    state = DISPLAYED.get(wanted)
+    if state is not None:
+        for first, count in job.pages.in_state(state, after, job.spec.count):
+            yield from range(first, first + count)
+
+
+def _page(found: Iterator[tuple[int, T]], asked: Look, show: Callable[[T, Look], Item | None]) -> Seen:
+    """What is shown of what was found, so many at most; a look looks at so much and goes on by its cursor."""
     limit = max(1, min(asked.limit, LOOK_ROWS))
     items: list[Item] = []
-    last = 0
-    for one in found:
-        if len(items) == limit:
-            return Seen(items, last)
-        items.append(show(one))
-        last = cursor(one)
+    for looked, (cursor, one) in enumerate(found, 1):
+        item = show(one, asked)
+        if item is not None:
+            items.append(item)
+        if len(items) == limit or looked == MOST_LOOKED:
+            return Seen(items, cursor if next(found, None) is not None else 0)
     return Seen(items)
 
 

@@ -1,0 +1,112 @@
+"""What people are shown: filters, pages, causes, history."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.plane.conversation import Conversation
+from tests.unit.plane.test_plane import site_with_agent
+
+from fairlead.model.errors import Problem
+from fairlead.model.keys import Keys, one
+from fairlead.model.requests import Explain, History, Look, Seen
+
+
+def seen(talk: Conversation, kind: str, name: str = "", **asked: object) -> Seen:
+    reply = talk.ask(Look(kind, "default", name, **asked))  # type: ignore[arg-type]
+    assert isinstance(reply, Seen), reply
+    return reply
+
+
+def test_a_list_goes_on_where_its_cursor_points() -> None:
+    talk = Conversation()
+    for number in range(7):
+        talk.submit(f"k{number}", name=f"j{number}")
+    names: list[str] = []
+    after = 0
+    while True:
+        page = seen(talk, "jobs", after=after, limit=3)
+        names += [item["name"] for item in page.items]
+        after = page.next
+        if not after:
+            break
+    assert names == [f"j{number}" for number in reversed(range(7))]
+
+
+def test_instances_are_found_by_the_state_that_is_shown() -> None:
+    talk, agent = site_with_agent(cpus=3)
+    talk.submit(count=9_000)
+    agent.end(one(1, 0, 1), exit=4)
+    by_state = {state: seen(talk, "instances", "job", filters={"state": state}) for state in STATES}
+    assert [item["index"] for item in by_state["failed"].items] == [0]
+    assert [item["index"] for item in by_state["assigned"].items] == [1, 2, 3]
+    assert by_state["waiting"].items[0]["index"] == 4
+    assert by_state["waiting"].next == 104
+    assert by_state["succeeded"].items == []
+
+
+STATES = ("failed", "assigned", "waiting", "succeeded")
+
+
+def test_a_look_examines_only_so_much_and_says_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.plane.views.MOST_LOOKED", 4)
+    talk = Conversation()
+    for number in range(9):
+        talk.submit(f"k{number}", name="odd" if number % 2 else "even")
+    page = seen(talk, "jobs", filters={"name": "odd"})
+    assert [item["id"] for item in page.items] == ["j-8", "j-6"]
+    rest = seen(talk, "jobs", filters={"name": "odd"}, after=page.next)
+    assert [item["id"] for item in rest.items] == ["j-4", "j-2"]
+
+
+def test_why_tells_each_way_in_which_instances_ended() -> None:
+    talk, agent = site_with_agent(cpus=8)
+    talk.submit(count=8)
+    agent.end(Keys([1], [0], [3], [1]), exit=7)
+    agent.end(Keys([1], [3], [2], [1]), exit=-9)
+    agent.end(Keys([1], [5], [3], [1]))
+    reply = talk.ask(Explain("job", "default"))
+    assert isinstance(reply, Seen)
+    causes = [(cause["sentence"], cause["count"]) for cause in reply.items[0]["causes"]]
+    assert causes == [("the command exited with 7", 3), ("the command exited with -9", 2)]
+
+
+def test_why_says_by_how_much_it_does_not_fit() -> None:
+    talk, _ = site_with_agent(cpus=2)
+    talk.submit(ask={"cpu": 3_000})
+    reply = talk.ask(Explain("job", "default"))
+    assert isinstance(reply, Seen)
+    (cause,) = reply.items[0]["causes"]
+    assert cause["reason"] == "too_little"
+    assert cause["never"]
+
+
+def test_history_tells_every_attempt_in_order() -> None:
+    talk, agent = site_with_agent()
+    talk.submit(retry_job=1)
+    talk.now += 5
+    agent.end(one(1, 0, 1), exit=3)
+    talk.now += 5
+    agent.end(one(1, 0, 2))
+    reply = talk.ask(History("job", "default"))
+    assert isinstance(reply, Seen)
+    told = [item["event"] for item in reply.items]
+    assert told[0] == "submitted"
+    assert told[-1] == "ended"
+    assert [item["sentence"] for item in reply.items if item["event"] == "failed"] == [
+        "attempt 1 on a: the command exited with 3"
+    ]
+
+
+def test_unknown_names_and_kinds_are_problems() -> None:
+    talk = Conversation()
+    for asked in (
+        Look("jobs", "default", "nobody"),
+        Look("wizards", "default"),
+        Look("instances", "default", "nobody/3"),
+        Look("jobs", "default", filters={"submission": "nobody"}),
+        Explain("nobody", "default"),
+        History("nobody", "default"),
+    ):
+        reply = talk.ask(asked)
+        assert isinstance(reply, Problem)
+        assert reply.code == "no_such"
