@@ -26,7 +26,8 @@ def target(name: str) -> Target:
     work, _, last = name.rpartition("/")
     found = Target(work, int(last)) if work and last.isascii() and last.isdigit() else Target(name)
     if not found.work or found.work.startswith("/"):
-        raise Failure("name", f"{name!r} names no work", fix="fairlead get jobs")
+        why = "work is JOB, SUBMISSION, SUBMISSION/JOB or an id, and /INDEX behind it"
+        raise Failure("name", f"{name!r} names no work", why, fix="fairlead get jobs")
     return found
 
 
@@ -36,11 +37,13 @@ def pairs(given: tuple[str, ...], option: str, like: str) -> dict[str, str]:
     for each in given:
         name, equals, value = each.partition("=")
         if not name or not equals:
-            raise Failure(
-                "usage", f"{option} {each!r} is not NAME=VALUE", where=option, fix=f"{option} {like}"
-            )
+            said, why = f"{each!r} is not NAME=VALUE", f"such as {like}"
+            raise Failure("usage", said, why, option, f"{option} {like}")
         read[name] = value
     return read
+
+
+LONGEST = "a time is 0 or more, and below 30,000 years"
 
 
 def duration_ms(text: str, option: str) -> int:
@@ -53,5 +56,5 @@ def duration_ms(text: str, option: str) -> int:
         why = "a time is a number and a unit: ms, s, m, h or d"
         raise Failure("usage", f"{text!r} is not a time", why, option, f"{option} 10m") from None
     if not 0 <= value < 1e15:
-        raise Failure("usage", f"{text!r} is not a time that passes", where=option, fix=f"{option} 10m")
+        raise Failure("usage", f"{text!r} is not a time that passes", LONGEST, option, f"{option} 10m")
     return int(value)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fairlead.ctl.contexts import data_home
+from fairlead.ctl.failures import WRONG_INPUT, Failure
+from fairlead.ctl.mending import mend
+from fairlead.model.errors import Problem
+
 T = TypeVar("T")
 
 DEFAULT_LISTEN = "127.0.0.1:7410"
+LAST_PORT = 65_533
 
 
 def split_listen(text: str) -> tuple[str, int]:
@@ -21,6 +28,37 @@ def split_listen(text: str) -> tuple[str, int]:
     if not colon or text.endswith("]"):
         return text.strip("[]"), 7410
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def check_listen(text: str) -> Problem | None:
+    """Why nobody can listen at what was typed; three ports are taken from the first on."""
+    try:
+        _, port = split_listen(text)
+    except ValueError:
+        port = -1
+    if 0 <= port <= LAST_PORT:
+        return None
+    why = f"a port is a number up to {LAST_PORT}, or 0 for any free one"
+    return Problem("bad_address", f"{text} is no HOST:PORT", why, "--listen", "--listen 127.0.0.1:0")
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> Problem | None:
+    """Make it with what is above it, or say why that cannot be."""
+    try:
+        folder.mkdir(mode, parents=True, exist_ok=True)
+    except OSError as fault:
+        why = fault.strerror or str(fault)
+        fix = f"--dir {data_home()}"
+        return Problem("no_such_dir", f"the folder {folder} cannot be made", why, "--dir", fix)
+    return None
+
+
+def complain(problem: Problem) -> int:
+    """Say why the program ends, and how to go on from here; the exit code."""
+    told = Failure(problem.code, problem.message, problem.why, problem.where, problem.fix)
+    mend(told, sys.argv[1:])
+    print(told.lines(), file=sys.stderr)
+    return WRONG_INPUT
 
 
 def join_host(host: str, port: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,14 @@ from fairlead.ctl.client import Client
 from fairlead.ctl.contexts import Site, keep
 from fairlead.ctl.failures import Failure
 from fairlead.ctl.talk import Talk
-from fairlead.programs.places import read_json, told_options, write_json
+from fairlead.programs.places import (
+    check_listen,
+    complain,
+    make_folder,
+    read_json,
+    told_options,
+    write_json,
+)
 
 READY_S = 30.0
 END_S = 15.0
@@ -35,7 +43,7 @@ class Options:
     """The command line of `fairlead up`."""
 
     dir: str
-    agents: int = 1
+    agents: int | None = None
     detach: bool = False
     listen: str = ""
     context: str = ""
@@ -45,6 +53,9 @@ class Options:
 def main(told: Mapping[str, Any]) -> int:
     """Bring the site up; without --detach stay until Ctrl-C or TERM, then end it."""
     options = told_options(Options, told)
+    wrong = check_listen(options.listen)
+    if wrong is not None:
+        return complain(wrong)
     up = Up(options)
     up.start()
     up.tell()
@@ -62,6 +73,7 @@ class Up:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.folder = Path(options.dir).resolve()
+        self.agents = options.agents if options.agents is not None else known_agents(self.folder)
         self.talk = Talk(options.quiet)
         self.site = Site(options.context or "local", f"unix://{self.folder / 'server' / 'api.sock'}")
         self.client = Client(self.site, READY_S, Talk(quiet=True))
@@ -73,7 +85,7 @@ class Up:
         if "server" not in running:
             running["server"] = self._start_server()
         names: list[str] = []
-        for number in range(1, self.options.agents + 1):
+        for number in range(1, self.agents + 1):
             name = f"agent-{number}"
             names.append(name)
             if name not in running:
@@ -85,7 +97,9 @@ class Up:
 
     def _make_folders(self) -> None:
         server = self.folder / "server"
-        server.mkdir(parents=True, exist_ok=True)
+        refusal = make_folder(server)
+        if refusal is not None:
+            raise Failure(refusal.code, refusal.message, refusal.why, refusal.where, refusal.fix)
         settings = server / "settings.yaml"
         if not settings.exists():
             settings.write_text(
@@ -119,11 +133,12 @@ class Up:
     def _start_agent(self, name: str, number: int) -> int:
         folder = self.folder / "agents" / str(number)
         folder.mkdir(parents=True, exist_ok=True)
-        cpus, memory = share(self.options.agents)
+        cpus, memory = share(self.agents)
         command = ["agent", "--dir", str(folder), "--cpus", str(cpus), "--memory", f"{memory}B"]
+        command += ["--join", self._http()]
         if not (folder / "identity" / "cert.pem").exists():
             token = self.client.post("tokens", body={"role": "agent"})["token"]
-            command += ["--join", self._http(), "--token", token, "--name", name]
+            command += ["--token", token, "--name", name]
         return _launch(command, folder / "agent.log").pid
 
     def _http(self) -> str:
@@ -150,9 +165,9 @@ class Up:
 
     def tell(self) -> None:
         """What stands, and what to do next."""
-        cpus, memory = share(self.options.agents) if self.options.agents else (0, 0)
+        cpus, memory = share(self.agents) if self.agents else (0, 0)
         self.talk.say(f"ready   {self._http()}   folder {self.folder}")
-        agents = self.options.agents
+        agents = self.agents
         if agents:
             self.talk.say(f"agents  {agents}, each with {cpus} CPUs and {memory / 2**30:.1f} GiB")
             if agents * cpus > (os.cpu_count() or 1):
@@ -165,6 +180,11 @@ class Up:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
         signal.sigwait({signal.SIGINT, signal.SIGTERM})
+
+
+def known_agents(folder: Path) -> int:
+    """As many as the folder has from before; the first time it is one."""
+    return len(list((folder / "agents").glob("*"))) or 1
 
 
 def share(agents: int) -> tuple[int, int]:
@@ -244,4 +264,6 @@ def _did_not_start(what: str, log: Path) -> Failure:
     )
     why = next((line.removeprefix("why: ") for line in told if line.startswith("why: ")), f"its log is {log}")
     fix = next((line.removeprefix("fix: ") for line in told if line.startswith("fix: ")), f"tail {log}")
+    if listen := re.search(r"--listen \S+", fix):
+        fix = listen[0]  # Completed to the line that was typed here, not to the server's own.
     return Failure("did_not_start", first, why, fix=fix)

@@ -83,7 +83,7 @@ def _open_tcp(options: Options) -> socket.socket | Problem:
         )[0]
     except socket.gaierror as fault:
         said = f"{options.host} is no address of this machine"
-        return Problem("bad_address", said, why=str(fault), where="--listen", fix="--listen 127.0.0.1:7410")
+        return Problem("bad_address", said, why=str(fault), where="--listen", fix="--listen 127.0.0.1:0")
     listening = socket.socket(family, kind, proto)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -100,10 +100,10 @@ def _not_bound(options: Options, fault: OSError) -> Problem:
     where = f"{options.host}:{options.port}"
     if fault.errno == errno.EADDRINUSE:
         said = f"port {options.port} of {options.host} is taken"
-        fix = f"--listen {options.host}:0 takes a free one"
+        fix = f"--listen {options.host}:0"
         return Problem("port_taken", said, why="another process listens there", where=where, fix=fix)
     said = f"nothing can listen on {where}"
-    return Problem("bad_address", said, why=str(fault), where=where, fix="--listen 127.0.0.1:7410")
+    return Problem("bad_address", said, why=str(fault), where=where, fix="--listen 127.0.0.1:0")
 
 
 def _open_unix(path: str) -> socket.socket | Problem:
@@ -113,7 +113,13 @@ def _open_unix(path: str) -> socket.socket | Problem:
             if _answers(short):
                 listening.close()
                 said = f"another front serves {path}"
-                return Problem("already_running", said, where=path, fix="stop it, or take another --dir")
+                return Problem(
+                    "already_running",
+                    said,
+                    "one folder serves one server at a time",
+                    path,
+                    f"fuser -k {path}",
+                )
             with suppress(FileNotFoundError):
                 os.unlink(short)
             before = os.umask(0o177)

@@ -257,7 +257,7 @@ class _Builder:
     def finish(self) -> Loaded:
         """The document, once all events came."""
         if not self._documents:
-            _break(self._name, (1, 1), "the file is empty", "")
+            _break(self._name, (1, 1), "the file is empty", "a job says at least `run: make test`")
         return Loaded(self._document, self._marks)
 
     def _add_scalar(self, event: Any) -> None:

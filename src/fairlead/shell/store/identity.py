@@ -41,7 +41,7 @@ def foreign_format(identity: Identity, where: str) -> Problem | None:
             message=f"the store has format {identity.format}, this release reads up to {FORMAT}",
             why=f"it needs a reader of format {identity.oldest_reader} or newer",
             where=where,
-            fix="start the release that wrote it, or a newer one",
+            fix="pip install --upgrade fairlead",
         )
     if identity.format < OLDEST_READ:
         return Problem(

@@ -285,7 +285,7 @@ def in_use(folder: Path) -> Problem | None:
         message=f"the store is in use by process {holder}" if holder else "the store is in use",
         why="one folder serves one server at a time",
         where=str(folder),
-        fix=f"stop that server (kill {holder})" if holder else "stop the other server",
+        fix=f"kill {holder}" if holder else f"fuser -k {folder / LOCK}",
     )
 
 
@@ -295,7 +295,7 @@ def _cannot_open(path: Path, why: str) -> Problem:
         message="the store cannot be opened",
         why=why,
         where=str(path),
-        fix="make it readable and writable for this user, or name another folder",
+        fix=f"ls -la {path.parent}",
     )
 
 
