@@ -57,13 +57,16 @@ class Followers:
             return Following(self.head + 1, True)
         return Following(follow.since, False)
 
-    def begun(self, link: int, since: int) -> list[Part]:
-        """The answer has left: what the follower from `since` on is told first."""
+    def begin_telling(self, link: int, following: Following) -> tuple[Following, list[Part]]:
+        """The answer leaves now, as it must be by now, and with it what the follower is told first."""
         follower = self.links.get(link)
         if follower is None:
-            return []
+            return following, []
         follower.begun = True
-        return [decode(segment) for n, segment in self.recent if n >= since]
+        since = following.since
+        if since <= self.head and (not self.recent or self.recent[0][0] > since):
+            return Following(self.head + 1, True), []
+        return following, [decode(segment) for n, segment in self.recent if n >= since]
 
     def remove(self, link: int) -> None:
         """A link is over."""

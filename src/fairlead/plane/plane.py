@@ -264,20 +264,23 @@ class Plane:
             if isinstance(effect, HangUp):
                 self._say(effect.session, merged.pop(effect.session, []), now)
                 self.sessions.pop(effect.session, None)
-            self.out.append(effect)
             if isinstance(effect, Answering):
-                self._answered_ask(effect)
+                self._answer_ask(effect)
+            else:
+                self.out.append(effect)
         for session, orders in merged.items():
             self._say(session, orders, now)
 
-    def _answered_ask(self, effect: Answering) -> None:
+    def _answer_ask(self, effect: Answering) -> None:
         """An ask is answered once; a follower's stays open and is told on until it goes."""
-        following = effect.reply.reply
-        if isinstance(following, requests.Following):
-            for part in self.followers.begun(effect.link, following.since):
-                self.out.append(Telling(effect.link, requests.Told(part)))
-        else:
-            self.asks.pop((effect.link, effect.reply.id), None)
+        link, ask = effect.link, effect.reply.id
+        if not isinstance(effect.reply.reply, requests.Following):
+            self.asks.pop((link, ask), None)
+            self.out.append(effect)
+            return
+        following, parts = self.followers.begin_telling(link, effect.reply.reply)
+        self.out.append(Answering(link, requests.Answer(ask, following)))
+        self.out.extend(Telling(link, requests.Told(part)) for part in parts)
 
     def _say(self, session: int, orders: list[object], now: int) -> None:
         line = self.core.agents.line(session) if self.core and orders else None

@@ -22,7 +22,8 @@ class Record:
         self.ledger = Ledger()
         self._seen = 0
         self._term = 0
-        self._lawful = True
+        # Until then a new lead may come before the one that was ended early knows.
+        self._early_until = 0
         self._batch: list[Part] = []
 
     def observe(self) -> None:
@@ -30,15 +31,15 @@ class Record:
         truth = self.truth
         if truth.term != self._term:
             self._term = truth.term
-            self.world.tell(Elected(self.world.now, truth.term, self._lawful))
-            self._lawful = True
+            self.world.tell(Elected(self.world.now, truth.term, self.world.now >= self._early_until))
         while self._seen < truth.head:
             self._seen += 1
             self._take(decode(truth.segments[self._seen]))
 
     def end_lease(self) -> None:
         """The store ends the lease before its time."""
-        self._lawful = False
+        if self.truth.lead is not None:
+            self._early_until = max(self._early_until, self.truth.lead.until)
         self.truth.end_lease()
 
     def _take(self, part: Part) -> None:

@@ -53,6 +53,8 @@ class Connection:
         self.open = [True, True]  # the client's end, the server's end
         self._last = [0, 0]
         self._pinged = False
+        # A stream that lost something delivers nothing after it.
+        self._torn = [False, False]
         # What an end does with a message, and when it learns that the other end is gone.
         self.heard: list[Callable[[object], None]] = [lambda _: None, lambda _: None]
         self.ended: list[Callable[[], None]] = [lambda: None, lambda: None]
@@ -103,8 +105,12 @@ class Connection:
 
     def _arrive(self, direction: int, message: object) -> None:
         cable = self.cable
+        if self._torn[direction]:
+            return
         if cable.cuts[direction]:
-            if not cable.lossy[direction]:
+            if cable.lossy[direction]:
+                self._torn[direction] = not self.lossy
+            else:
                 cable.held[direction].append(lambda: self._arrive(direction, message))
             return
         other = 1 - direction
