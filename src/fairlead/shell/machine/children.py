@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")
 LATELY_S = 0.02
-# What Python ignores or may have had changed, and a program does not expect to find ignored.
-DEFAULTS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+# All that can be: Python ignores some, and so may whoever started us. A program expects none of it.
+DEFAULTS = tuple(number for number in range(1, 32) if number not in (signal.SIGKILL, signal.SIGSTOP))
 
 
 # Who lives.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from fairlead.model.errors import Problem
 from fairlead.shell.store.etcd import DEADLINE_MS, EtcdStore, open_etcd
@@ -29,16 +29,19 @@ async def open_store(where: str | Path, deadline_ms: int = DEADLINE_MS) -> Store
 
 def read_address(text: str) -> Address | Problem:
     """The parts of an `etcd://` address, or what is wrong with it."""
-    parts = urlsplit(text)
-    if parts.scheme != "etcd":
-        return _bad(text, f"{parts.scheme}:// is no store that fairlead knows")
-    endpoints = [_with_port(end.strip()) for end in parts.netloc.split(",") if end.strip()]
+    scheme, _, rest = text.partition("://")
+    if scheme != "etcd":
+        return _bad(text, f"{scheme}:// is no store that fairlead knows")
+    # By hand: `urlsplit` knows one host, not several.
+    place, _, query = rest.partition("?")
+    hosts, slash, path = place.partition("/")
+    endpoints = [_with_port(end.strip()) for end in hosts.split(",") if end.strip()]
     if not endpoints:
         return _bad(text, "it names no host")
-    if parts.path not in ("", "/"):
-        return _bad(text, f"{parts.path} is not part of an address: keys stand under ?prefix=")
+    if path:
+        return _bad(text, f"{slash}{path} is not part of an address: keys stand under ?prefix=")
     options: dict[str, str] = {}
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+    for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in OPTIONS:
             return _bad(text, f"{name} is not an option; there are {', '.join(OPTIONS)}")
         options[name] = value
@@ -60,8 +63,8 @@ def _with_port(endpoint: str) -> str:
 def _bad(text: str, why: str) -> Problem:
     return Problem(
         code="store_address",
-        message=f"--store {text} cannot be used",
+        message=f"{text} cannot be used",
         why=why,
         where="--store",
-        fix=f"write it as {EXAMPLE}",
+        fix=f"--store '{EXAMPLE}'",
     )

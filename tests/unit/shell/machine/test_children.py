@@ -35,6 +35,23 @@ def test_a_file_that_may_not_be_run_is_another_fault_than_none(tmp_path: Path) -
     assert children.reason(missing.value) == "not_found"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGTSTP])
+def test_what_its_starter_ignores_a_program_does_not(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        said = tmp_path / "said"
+        pid = children.spawn(
+            ["grep", "SigIgn", "/proc/self/status"], "/", dict(os.environ), str(said), None, None
+        )
+        os.waitpid(pid, 0)
+    finally:
+        signal.signal(number, before)
+    assert not int(said.read_text().split()[1], 16) >> (number - 1) & 1
+
+
 def test_descendants_are_found_through_all_generations() -> None:
     table = {pid: Process(parent, 1, 0) for pid, parent in ((2, 1), (3, 2), (4, 3), (5, 1), (6, 99))}
     assert children.below({2}, table) == {2, 3, 4}
