@@ -79,7 +79,6 @@ class Scheduler:
 
     def _offer(self, offer: wall.Offer) -> None:
         shape = self.table.intern(offer.shape)
-        self.kept.book(offer.job, shape, offer.spec, offer.lease_ms)
         self.queue.add(Lot(offer, shape))
 
     def _resume(self, resume: wall.Resume) -> None:
@@ -202,8 +201,8 @@ class Scheduler:
     def _propose(self, lot: Lot, chosen: list[tuple[int, int]]) -> int:
         rows = Rows(facts=1)
         offer = lot.offer
-        book = self.kept.books[offer.job]
         for agent, many in chosen:
+            book = self.kept.book(offer.job, lot.shape, offer.spec, offer.lease_ms)
             for first, count in lot.take(many):
                 self.kept.reserve(book, offer.job, (first, count, offer.attempt), agent, self.term)
                 rows.add(offer.job, first, count, offer.attempt, agent)
