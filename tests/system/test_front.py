@@ -56,8 +56,8 @@ class Site:
         """What its front answers on its socket."""
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(20)
-            with short_path(self.socket) as path:
-                line.connect(path)
+            with short_path(self.socket) as short:
+                line.connect(short)
             line.sendall(f"GET {path} HTTP/1.1\r\nHost: front\r\nConnection: close\r\n\r\n".encode())
             answer = b""
             while piece := line.recv(65_536):
