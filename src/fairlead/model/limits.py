@@ -42,6 +42,8 @@ class Settings(Struct, frozen=True, gc=False):
     lease_ms: int = 600_000
     # The leader's lease in the store.
     leader_ms: int = 5_000
+    # How long a certificate of an agent or a server holds: a lost machine is shut out within that time.
+    certificate_ms: int = 30 * 24 * 3_600_000
 
     @property
     def beat_ms(self) -> int:

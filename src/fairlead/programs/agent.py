@@ -7,8 +7,8 @@ import fcntl
 import logging
 import os
 import secrets
+import shlex
 import signal
-import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from msgspec import Struct
 
 from fairlead.agent.core import Agent
 from fairlead.agent.words import Settings, StopAsked
-from fairlead.model.errors import Problem, render
+from fairlead.model.errors import Problem
 from fairlead.programs.agent_setup import Dialler, Options, environment, measured_totals, pair
 from fairlead.programs.hollow import run_hollow_agents
 from fairlead.programs.joining import Asking, join
-from fairlead.programs.places import read_json, write_json
+from fairlead.programs.places import complain, make_folder, read_json
+from fairlead.programs.renewing import Renewing, from_site, renew_at_start
 from fairlead.shell.access import durable
 from fairlead.shell.access.identity import Identity, install, load, request
 from fairlead.shell.access.machine_mark import boot_id, machine_mark
@@ -51,6 +52,8 @@ class Folder(Struct, frozen=True):
     number: int
     name: str
     site: str
+    # Where the site was joined, for all that is asked over HTTP: the next certificate.
+    join: list[str] = []
 
 
 def main(told: Mapping[str, Any]) -> int:
@@ -64,22 +67,22 @@ def main(told: Mapping[str, Any]) -> int:
         problem = run_hollow_agents(options.hollow, options)
     else:
         problem = _run_folder(options)
-    if problem is None:
-        return 0
-    print(render(problem), file=sys.stderr)
-    return 2
+    return 0 if problem is None else complain(problem)
 
 
 def _run_folder(options: Options) -> Problem | None:
     folder = Path(options.dir).resolve()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(folder / "agent.lock", "a") as lock:
+    refusal = make_folder(folder, 0o700)
+    if refusal is not None:
+        return refusal
+    with open(folder / "agent.lock", "a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return Problem(
-                "in_use", f"another agent runs in {folder}", where="--dir", fix="use another folder"
-            )
+            lock.seek(0)
+            return _in_use(folder, lock.read().strip())
+        lock.truncate(0)
+        print(os.getpid(), file=lock, flush=True)
         known = _open_folder(folder, options)
         if isinstance(known, Problem):
             return known
@@ -88,8 +91,15 @@ def _run_folder(options: Options) -> Problem | None:
         if isinstance(settings, Problem):
             return settings
         print(f"agent {about.name} of site {about.site} runs in {folder}", flush=True)
-        asyncio.run(_serve(folder, about, identity, settings, options.on_stop == "keep"))
+        renewing = Renewing(identity, from_site(about.join))
+        asyncio.run(_serve(folder, about, renewing, settings, options.on_stop == "keep"))
     return None
+
+
+def _in_use(folder: Path, holder: str) -> Problem:
+    why = f"one folder serves one agent at a time, and process {holder or 'unknown'} has it"
+    fix = f"kill {holder}" if holder else f"fuser -k {folder / 'agent.lock'}"
+    return Problem("in_use", f"another agent runs in {folder}", why, "--dir", fix)
 
 
 def _open_folder(folder: Path, options: Options) -> tuple[Folder, Identity] | Problem:
@@ -99,22 +109,42 @@ def _open_folder(folder: Path, options: Options) -> tuple[Folder, Identity] | Pr
         return Problem(
             "later_format",
             f"{folder} was written by a later release",
-            where="--dir",
-            fix="install that release, or join again with an empty folder",
+            f"it needs a reader of format {held['oldest_reader']}, this release reads up to {FORMAT}",
+            "--dir",
+            "pip install --upgrade fairlead",
         )
     identity = load(folder / "identity")
     if held is not None and isinstance(identity, Identity):
-        return msgspec.convert(held, Folder), identity
+        about = _with_addresses(folder, msgspec.convert(held, Folder), options)
+        renewed = renew_at_start(identity, from_site(about.join))
+        if isinstance(renewed, Identity):
+            return about, renewed
+        return _join(folder, options) if options.join and options.token else renewed
     if not options.join or not options.token:
-        why = "this folder has not joined a site yet"
-        return Problem("not_joined", why, fix="fairlead agent --join HOST:PORT --token TOKEN --dir DIR")
+        why = "at its first start an agent is told where a site is, and a token that lets it in"
+        fix = '--join HOST:PORT --token "$(fairlead token create --role agent)"'
+        return Problem("not_joined", f"{folder} has not joined a site yet", why, fix=_again(folder, fix))
     return _join(folder, options)
+
+
+def _with_addresses(folder: Path, about: Folder, options: Options) -> Folder:
+    """A site that moved is said again, and kept."""
+    told = options.join.split(",") if options.join else about.join
+    if told != about.join:
+        about = msgspec.structs.replace(about, join=told)
+        durable.replace(folder / "agent.json", msgspec.json.encode(about))
+    return about
+
+
+def _again(folder: Path, told: str) -> str:
+    return f"fairlead agent --dir {shlex.quote(str(folder))} {told}"
 
 
 def _join(folder: Path, options: Options) -> tuple[Folder, Identity] | Problem:
     name = options.name or os.uname().nodename.split(".")[0]
     asking = Asking(options.token or "", request(folder / "identity"), name, list(options.labels))
-    joined = join((options.join or "").split(","), asking)
+    addresses = (options.join or "").split(",")
+    joined = join(addresses, asking)
     if isinstance(joined, Problem):
         return joined
     identity = install(folder / "identity", joined.certificate, joined.ca)
@@ -122,8 +152,8 @@ def _join(folder: Path, options: Options) -> tuple[Folder, Identity] | Problem:
         return identity
     servers = msgspec.json.encode(Servers(joined.control, joined.output))
     durable.replace(folder / "servers.json", servers)
-    about = Folder(FORMAT, FORMAT, joined.number, joined.name, joined.site)
-    write_json(folder / "agent.json", msgspec.to_builtins(about))
+    about = Folder(FORMAT, FORMAT, joined.number, joined.name, joined.site, addresses)
+    durable.replace(folder / "agent.json", msgspec.json.encode(about))
     return about, identity
 
 
@@ -152,8 +182,8 @@ def _settings(folder: Path, about: Folder, options: Options) -> Settings | Probl
     )
 
 
-async def _serve(folder: Path, about: Folder, identity: Identity, settings: Settings, keep: bool) -> None:
-    dialler = Dialler(channel_credentials(identity), about.site)
+async def _serve(folder: Path, about: Folder, renewing: Renewing, settings: Settings, keep: bool) -> None:
+    dialler = Dialler(lambda: channel_credentials(renewing.current()), about.site)
     loop = AgentLoop(Agent(settings))
     spool = Spool(folder / "spool", squeeze)
     (folder / "attempts").mkdir(mode=0o700, exist_ok=True)
@@ -172,6 +202,7 @@ async def _serve(folder: Path, about: Folder, identity: Identity, settings: Sett
         asyncio.get_running_loop().add_signal_handler(number, loop.post, StopAsked(keep))
     loop.start(keeper.work())
     loop.start(_measure(loop))
+    loop.start(renewing.run())
     try:
         await loop.run()
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -70,16 +71,16 @@ def environment() -> dict[str, str]:
 
 
 class Dialler:
-    """Opens lines to servers of one site."""
+    """Opens lines to servers of one site, each with the credentials of that moment."""
 
-    def __init__(self, credentials: grpc.ChannelCredentials, site: str) -> None:
+    def __init__(self, credentials: Callable[[], grpc.ChannelCredentials], site: str) -> None:
         self._credentials = credentials
         self._name = server_name(site)
 
     async def control(self, address: str) -> ControlStream | Problem:
         """A session with control."""
-        return await ControlLine.dial(address, self._credentials, name=self._name)
+        return await ControlLine.dial(address, self._credentials(), name=self._name)
 
     async def output(self, address: str) -> OutputStream | Problem:
         """A line to a front."""
-        return await OutputLine.dial(address, self._credentials, name=self._name)
+        return await OutputLine.dial(address, self._credentials(), name=self._name)

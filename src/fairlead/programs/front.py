@@ -16,11 +16,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from fairlead.model.errors import Problem, render
+from fairlead.model.errors import Problem
 from fairlead.model.intake import Acked
+from fairlead.programs.renewing import Renewing, from_folder
 from fairlead.shell.access.ca import Authority, open_authority
 from fairlead.shell.access.identity import Identity, load
 from fairlead.shell.access.peers import server_name
+from fairlead.shell.access.renewal import renewable
 from fairlead.shell.access.tls import agent_of, channel_credentials, server_credentials
 from fairlead.shell.blobs.codec import expand
 from fairlead.shell.blobs.folder import FolderBlobs
@@ -44,6 +46,7 @@ class FrontPlace(Struct, frozen=True):
     output_port: int
     control: str
     blobs: str
+    certificate_ms: int
 
 
 def main(argv: list[str]) -> int:
@@ -53,7 +56,7 @@ def main(argv: list[str]) -> int:
     problem = asyncio.run(_run(place))
     if problem is None:
         return 0
-    print(json.dumps({"problem": render(problem)}), flush=True)
+    print(msgspec.json.encode(problem).decode(), flush=True)
     return 2
 
 
@@ -78,19 +81,20 @@ async def _serve(
     place: FrontPlace, authority: Authority, identity: Identity, stop: asyncio.Event
 ) -> Problem | None:
     door = _Door()
-    listening = await listen(
-        [OutputDoor(door.take, agent_of)], place.host, place.output_port, server_credentials(lambda: identity)
-    )
+    renewing = Renewing(identity, from_folder, door.show_certificate)
+    credentials = server_credentials(renewing.current)
+    listening = await listen([OutputDoor(door.take, agent_of)], place.host, place.output_port, credentials)
     if isinstance(listening, Problem):
         return listening
     output = f"{place.host}:{listening.port}"
     link = ControlLink(
         [place.control],
-        channel_credentials(identity),
+        lambda: channel_credentials(renewing.current()),
         name=server_name(place.site),
         control=place.control,
         output=output,
     )
+    signer = _Signer(authority, place.certificate_ms)
     loopback = place.host in ("127.0.0.1", "::1", "localhost")
     options = Options(
         host=place.host,
@@ -103,13 +107,8 @@ async def _serve(
         output=(output,),
         version=_version(),
         share=lambda: _share(place),
+        prove=signer.prove,
     )
-
-    def sign(csr: str, role: str, number: int) -> str:
-        issued = authority.issue(csr, role, number, _now_ms())
-        if isinstance(issued, Problem):
-            raise ValueError(issued.why or issued.message)
-        return issued.pem
 
     def ready(site: Site) -> None:
         door.site = site
@@ -117,10 +116,32 @@ async def _serve(
         told = {"http": f"{scheme}://{place.host}:{site.port}", "output": output, "socket": options.socket}
         print(READY + json.dumps(told), flush=True)
 
+    renewal = asyncio.get_running_loop().create_task(renewing.run())
     try:
-        return await serve(options, link, FolderBlobs(Path(place.blobs)), expand, sign, stop, ready)
+        return await serve(options, link, FolderBlobs(Path(place.blobs)), expand, signer.sign, stop, ready)
     finally:
+        renewal.cancel()
         await _close(listening, link)
+
+
+class _Signer:
+    """What the front asks of the site's authority."""
+
+    def __init__(self, authority: Authority, life_ms: int) -> None:
+        self._authority = authority
+        self._life_ms = life_ms
+
+    def sign(self, csr: str, role: str, number: int) -> str:
+        """A certificate for the key of this request."""
+        issued = self._authority.issue(csr, role, number, _now_ms(), self._life_ms)
+        if isinstance(issued, Problem):
+            raise ValueError(issued.why or issued.message)
+        return issued.pem
+
+    def prove(self, certificate: str, csr: str) -> tuple[str, int] | Problem:
+        """Whose certificate may be renewed by this request."""
+        peer = renewable(self._authority.pem, certificate, csr, _now_ms())
+        return peer if isinstance(peer, Problem) else (peer.role, peer.number)
 
 
 def _share(place: FrontPlace) -> dict[str, str]:
@@ -153,6 +174,11 @@ class _Door:
     def site(self, site: Site) -> None:
         self._site = site
         self._there.set()
+
+    def show_certificate(self) -> None:
+        """There is a new one."""
+        if self._site is not None:
+            self._site.show_certificate()
 
     async def take(self, agent: int, block: bytes) -> Acked | Problem:
         """A block of an agent's output."""

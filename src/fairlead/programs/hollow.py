@@ -9,6 +9,7 @@ import secrets
 import signal
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -90,6 +91,10 @@ def _play(fleet: Fleet) -> None:
     asyncio.run(_play_fleet(fleet))
 
 
+def _same(credentials: grpc.ChannelCredentials) -> grpc.ChannelCredentials:
+    return credentials
+
+
 async def _play_fleet(fleet: Fleet) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
@@ -107,5 +112,6 @@ async def _play_fleet(fleet: Fleet) -> None:
             control=fleet.control,
             seed=secrets.randbits(63),
         )
-        members.append((settings, Dialler(shown, fleet.site).control))
+        # A fleet does not live long enough to renew.
+        members.append((settings, Dialler(partial(_same, shown), fleet.site).control))
     await run_hollow(members, fleet.seconds, stop)

@@ -69,7 +69,7 @@ def join(addresses: Sequence[str], asking: Asking, timeout_s: float = 600.0) -> 
     token = read_join(asking.token)
     if isinstance(token, Problem):
         return token
-    urls = [_url(address) for address in addresses]
+    urls = [url_of(address) for address in addresses]
     if not urls:
         return Problem("no_address", "where to join?", fix="fairlead agent --join HOST:PORT --token TOKEN")
     end = time.monotonic() + PATIENCE_S
@@ -86,7 +86,7 @@ def join(addresses: Sequence[str], asking: Asking, timeout_s: float = 600.0) -> 
 def _join_at(url: SplitResult, token: JoinToken, asking: Asking, timeout_s: float) -> Joined | Problem:
     context = None
     if url.scheme == "https":
-        found = _call(url, "GET", "/v1/authority", b"", https_stranger(), 10.0)
+        found = ask_site(url, "GET", "/v1/authority", b"", https_stranger(), 10.0)
         authority = found if isinstance(found, Problem) else found.decode("ascii", "replace")
         if isinstance(authority, Problem):
             return authority
@@ -100,7 +100,7 @@ def _join_at(url: SplitResult, token: JoinToken, asking: Asking, timeout_s: floa
             where="--join",
             fix=f"--join https://{url.netloc}",
         )
-    answer = _call(url, "POST", "/v1/join", msgspec.json.encode(asking), context, timeout_s)
+    answer = ask_site(url, "POST", "/v1/join", msgspec.json.encode(asking), context, timeout_s)
     if isinstance(answer, Problem):
         return answer
     try:
@@ -110,9 +110,10 @@ def _join_at(url: SplitResult, token: JoinToken, asking: Asking, timeout_s: floa
     return joined if _trusts(token, joined.ca) else _stranger(url)
 
 
-def _call(
+def ask_site(
     url: SplitResult, method: str, path: str, body: bytes, context: ssl.SSLContext | None, timeout_s: float
 ) -> bytes | Problem:
+    """One request; the body of a good answer, else the site's own problem, or that nobody answered."""
     host, port = url.hostname or "", url.port or DEFAULT_PORT
     connection = (
         http.client.HTTPConnection(host, port, timeout=timeout_s)
@@ -149,7 +150,7 @@ class _Refusal(Struct, frozen=True):
     retryable: bool = False
 
 
-def _url(address: str) -> SplitResult:
+def url_of(address: str) -> SplitResult:
     """`HOST:PORT` is plain on loopback and HTTPS elsewhere."""
     if "://" in address:
         return urlsplit(address)

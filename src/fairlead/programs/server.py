@@ -7,6 +7,7 @@ import contextlib
 import gc
 import json
 import logging
+import shlex
 import signal
 import sys
 import time
@@ -20,15 +21,25 @@ import yaml
 
 from fairlead.ctl import contexts
 from fairlead.ctl.failures import Failure
-from fairlead.model.errors import Problem, render
+from fairlead.model.errors import Problem
 from fairlead.model.limits import Settings
 from fairlead.model.quantities import read_duration
 from fairlead.plane.plane import Plane
 from fairlead.programs.front import READY, FrontPlace
 from fairlead.programs.membership import become_member
-from fairlead.programs.places import join_host, read_json, split_listen, told_options, write_json
+from fairlead.programs.places import (
+    check_listen,
+    complain,
+    join_host,
+    make_folder,
+    read_json,
+    split_listen,
+    told_options,
+    write_json,
+)
+from fairlead.programs.renewing import Renewing, from_authority, issue_own
 from fairlead.shell.access.ca import open_authority
-from fairlead.shell.access.identity import Identity, install, load, request
+from fairlead.shell.access.identity import Identity, load
 from fairlead.shell.access.tls import agent_of, is_server, server_credentials
 from fairlead.shell.control.loop import ControlLoop
 from fairlead.shell.store.choose import open_store
@@ -60,12 +71,8 @@ def main(told: Mapping[str, Any]) -> int:
     gc.enable()  # The command line lives too briefly to collect; a server does not.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s control %(levelname)s %(name)s: %(message)s")
     folder = Path(options.dir).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    problem = asyncio.run(_run(options, folder))
-    if problem is None:
-        return 0
-    print(render(problem), file=sys.stderr)
-    return 2
+    problem = check_listen(options.listen) or make_folder(folder) or asyncio.run(_run(options, folder))
+    return 0 if problem is None else complain(problem)
 
 
 async def _run(options: Options, folder: Path) -> Problem | None:
@@ -79,22 +86,22 @@ async def _run(options: Options, folder: Path) -> Problem | None:
     if isinstance(store, Problem):
         return store
     try:
-        identity = _identity(folder, store.site, split_listen(options.listen)[0])
-        if isinstance(identity, Problem):
-            return identity
-        return await _serve(options, folder, settings, store, identity)
+        renewing = _identity(folder, store.site, split_listen(options.listen)[0], settings)
+        if isinstance(renewing, Problem):
+            return renewing
+        return await _serve(options, folder, settings, store, renewing)
     finally:
         await store.close()
 
 
 async def _serve(
-    options: Options, folder: Path, settings: Settings, store: Any, identity: Identity
+    options: Options, folder: Path, settings: Settings, store: Any, renewing: Renewing
 ) -> Problem | None:
     host, ports = _where(options, folder)
     late = _Late()
     agents = AgentDoor(late.take, agent_of)
     fronts = FrontDoor(late.take, is_server)
-    listening = await _listen(options, [agents, fronts], host, ports, identity)
+    listening = await _listen(options, [agents, fronts], host, ports, renewing)
     if isinstance(listening, Problem):
         return listening
     control = join_host(host, listening.port)
@@ -110,13 +117,17 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end)
     blobs = options.blobs or str(folder / "blobs")
-    place = FrontPlace(str(folder), store.site, host, ports.http, ports.output, control, blobs)
+    place = FrontPlace(
+        str(folder), store.site, host, ports.http, ports.output, control, blobs, settings.certificate_ms
+    )
     front = Front(place, folder, stop, options.on_ready, end, options.name)
+    renewal = asyncio.get_running_loop().create_task(renewing.run())
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(loop.run())
             tasks.create_task(front.run())
     finally:
+        renewal.cancel()
         await listening.close(0.2)
     return front.problem
 
@@ -142,10 +153,10 @@ def _where(options: Options, folder: Path) -> tuple[str, Ports]:
 
 
 async def _listen(
-    options: Options, doors: list[AgentDoor | FrontDoor], host: str, ports: Ports, identity: Identity
+    options: Options, doors: list[AgentDoor | FrontDoor], host: str, ports: Ports, renewing: Renewing
 ) -> Listening | Problem:
     """Control's door. A port that was only remembered may have been taken by another since."""
-    credentials = server_credentials(lambda: identity)
+    credentials = server_credentials(renewing.current)
     listening = await listen(doors, host, ports.control, credentials)
     if isinstance(listening, Problem) and split_listen(options.listen)[1] == 0:
         return await listen(doors, host, 0, credentials)
@@ -161,30 +172,37 @@ def read_settings(folder: Path) -> Settings | Problem:
     try:
         document = yaml.safe_load(path.read_text()) or {}
     except yaml.YAMLError as error:
-        return Problem("bad_settings", "the settings cannot be read", str(error).splitlines()[0], str(path))
+        said = str(error).splitlines()[0]
+        return Problem("bad_settings", "the settings cannot be read", said, str(path), _edit(path))
     names = {"lost_after": "lost_after_ms", "lease": "lease_ms", "leader_lease": "leader_ms"}
+    names["certificates"] = "certificate_ms"
     for name, text in document.items() if isinstance(document, dict) else ():
         read = read_duration(str(text))
         if name not in names or isinstance(read, Problem):
             known = ", ".join(names)
-            return Problem("bad_settings", f"'{name}: {text}' is no setting", f"known are {known}", str(path))
+            said = f"'{name}: {text}' is no setting"
+            why = f"known are {known}, each with a time such as 5s"
+            return Problem("bad_settings", said, why, str(path), _edit(path))
         values[names[name]] = read
     return Settings(**values)
 
 
-def _identity(folder: Path, site: str, host: str) -> Identity | Problem:
+def _edit(path: Path) -> str:
+    return f"${{EDITOR:-vi}} {shlex.quote(str(path))}"
+
+
+def _identity(folder: Path, site: str, host: str, settings: Settings) -> Renewing | Problem:
     """This server's certificate; renewed at a start when it is due."""
     now = time.time_ns() // 1_000_000
     authority = open_authority(folder / "keys", site, now)
     if isinstance(authority, Problem):
         return authority
+    life_ms = settings.certificate_ms
     own = folder / "keys" / "server"
     known = load(own)
-    if isinstance(known, Identity) and not known.renewal_due(now) and known.peer.site == site:
-        return known
-    own.mkdir(parents=True, exist_ok=True)
-    issued = authority.issue(request(own, [host]), "server", 1, now)
-    return issued if isinstance(issued, Problem) else install(own, issued.pem, authority.pem)
+    if not isinstance(known, Identity) or known.renewal_due(now) or known.peer.site != site:
+        known = issue_own(authority, own, host, life_ms)
+    return known if isinstance(known, Problem) else Renewing(known, from_authority(authority, host, life_ms))
 
 
 class _Late:
@@ -268,7 +286,7 @@ class Front:
             self._ready(json.loads(line.removeprefix(READY)))
             return "ready"
         if line.startswith("{"):
-            self.problem = Problem("front", json.loads(line)["problem"].removeprefix("error: "))
+            self.problem = msgspec.json.decode(line, type=Problem)
             return "refused"
         return "ended"
 

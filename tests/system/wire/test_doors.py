@@ -93,7 +93,7 @@ def test_a_certificate_of_another_role_is_not_admitted(papers: Papers) -> None:
             problem = await dialling
             assert isinstance(problem, Problem)
             assert problem.code == "not_admitted"
-        link = ControlLink([address], papers.agent, name="fairlead")
+        link = ControlLink([address], lambda: papers.agent, name="fairlead")
         reply = await link.ask(Look("jobs", ""), timeout_ms=300)
         assert isinstance(reply, Problem)
         assert reply.code == "no_control"

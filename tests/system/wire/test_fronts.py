@@ -94,7 +94,9 @@ def change(name: str) -> Cancel:
 @asynccontextmanager
 async def planes(papers: Papers, count: int) -> AsyncIterator[tuple[list[Plane], ControlLink]]:
     several = [Plane() for _ in range(count)]
-    link = ControlLink([await plane.start(papers) for plane in several], papers.front, name="fairlead")
+    link = ControlLink(
+        [await plane.start(papers) for plane in several], lambda: papers.front, name="fairlead"
+    )
     try:
         yield several, link
     finally:
@@ -119,7 +121,7 @@ def test_requests_and_replies_of_every_shape_arrive_whole(papers: Papers) -> Non
         events = Events()
         door = FrontDoor(events, is_server)
         listening = await serve(papers, door)
-        link = ControlLink([f"{HOST}:{listening.port}"], papers.front, name="fairlead")
+        link = ControlLink([f"{HOST}:{listening.port}"], lambda: papers.front, name="fairlead")
         request = Submit("key", "digest", "name", "t", "me", [b"\x00spec"])
         replies: list[Any] = [
             Accepted("s-1", ["j-1"], ["a"]),
@@ -175,7 +177,7 @@ def test_a_leader_that_fell_silent_without_a_word_is_given_up(papers: Papers) ->
         async with planes(papers, 2) as ([old, new], _):
             proxy = Proxy(old.listening.port)
             addresses = [new.address, await proxy.start()]
-            link = ControlLink(addresses, papers.front, name="fairlead", ping_ms=200)
+            link = ControlLink(addresses, lambda: papers.front, name="fairlead", ping_ms=200)
             assert isinstance(await link.ask(change("before")), Changed)
             assert old.asked
             proxy.carries = False
@@ -233,7 +235,7 @@ def test_what_is_too_large_is_refused_by_either_end_and_breaks_nothing(papers: P
         events = Events()
         door = FrontDoor(events, is_server)
         listening = await serve(papers, door)
-        link = ControlLink([f"{HOST}:{listening.port}"], papers.front, name="fairlead")
+        link = ControlLink([f"{HOST}:{listening.port}"], lambda: papers.front, name="fairlead")
         reply = await link.ask(Submit("k", "d", "n", "t", "c", [bytes(5 << 20)]))
         assert isinstance(reply, Problem)
         assert reply.code == "too_large"

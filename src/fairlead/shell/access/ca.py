@@ -32,9 +32,13 @@ DAY_MS = 86_400_000
 LIFE_MS = 30 * DAY_MS
 # Controllers are programs of strangers, who renew by hand.
 CONTROLLER_LIFE_MS = 365 * DAY_MS
+# Certificates count whole seconds.
+SHORTEST_LIFE_MS = 2_000
 _AUTHORITY_LIFE_MS = 3650 * DAY_MS
-# Clocks of machines may be an hour apart; a certificate must hold on the one that is behind.
+# Clocks of machines may be an hour apart; a certificate must hold on the one that is behind. A short one begins
+# less early, or two thirds of its time would be over before it is made.
 _EARLIER_MS = 2 * 3_600_000
+_EARLIER_SHARE = 10
 
 _MAGIC = b"FLAU\x01"
 _NONCE = 12
@@ -132,14 +136,15 @@ class Authority:
         """A certificate for the key of this request, for a role and number that the caller has checked."""
         if role not in ROLES or number < 0:
             raise ValueError(f"no certificate is made for {role} {number}")
-        request = _read_request(csr_pem)
+        request = read_request(csr_pem)
         if isinstance(request, Problem):
             return request
         public = request.public_key()
         if not isinstance(public, ec.EllipticCurvePublicKey) or not isinstance(public.curve, ec.SECP256R1):
             return _request_problem("its key is not one on the curve P-256")
         peer = Peer(role, number, self.site)
-        until_ms = now_ms + (life_ms or (CONTROLLER_LIFE_MS if role == "controller" else LIFE_MS))
+        life_ms = life_ms or (CONTROLLER_LIFE_MS if role == "controller" else LIFE_MS)
+        until_ms = now_ms + max(life_ms, SHORTEST_LIFE_MS)
         until_ms = min(until_ms, _ms(self._certificate.not_valid_after_utc))
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{role}-{number}")])
         builder = _begin(name, self._certificate.subject, public, now_ms, until_ms)
@@ -191,7 +196,8 @@ def _begin(
 ) -> x509.CertificateBuilder:
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public)
     builder = builder.serial_number(x509.random_serial_number())
-    return builder.not_valid_before(_instant(now_ms - _EARLIER_MS)).not_valid_after(_instant(until_ms))
+    earlier_ms = min(_EARLIER_MS, (until_ms - now_ms) // _EARLIER_SHARE)
+    return builder.not_valid_before(_instant(now_ms - earlier_ms)).not_valid_after(_instant(until_ms))
 
 
 def _usage(signs_certificates: bool) -> x509.KeyUsage:
@@ -208,7 +214,8 @@ def _usage(signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _read_request(csr_pem: str) -> x509.CertificateSigningRequest | Problem:
+def read_request(csr_pem: str) -> x509.CertificateSigningRequest | Problem:
+    """A request that was signed by its own key."""
     try:
         request = x509.load_pem_x509_csr(csr_pem.encode())
         sound = request.is_signature_valid

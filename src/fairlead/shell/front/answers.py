@@ -15,6 +15,7 @@ STATUS: dict[str, int] = {
     "no_token": 401,
     "bad_token": 401,
     "denied": 403,
+    "not_renewed": 403,
     "no_such": 404,
     "no_such_route": 404,
     "method_not_allowed": 405,

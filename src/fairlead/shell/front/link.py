@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from fairlead.model.changes import Part
+from fairlead.model.errors import Problem
 from fairlead.model.requests import Following, Reply, Request
 
 
@@ -39,6 +40,9 @@ class Blobs(Protocol):
 
 Sign = Callable[[str, str, int], str]
 """(certificate request, role, number) to certificate, all PEM; ValueError for a request that is none."""
+
+Prove = Callable[[str, str], tuple[str, int] | Problem]
+"""(certificate, request for the next one) to the role and number that the certificate names, or why not."""
 
 
 class Ring(Protocol):

@@ -21,6 +21,7 @@ from .table import Call
 
 # One join of a test machine that plays so many agents.
 LARGEST_JOIN = 4_000
+LARGEST_PEM = 20_000
 LONGEST_TTL_MS = 10 * 365 * 24 * 3_600_000
 
 
@@ -37,11 +38,18 @@ class Join(Struct, frozen=True, forbid_unknown_fields=True):
     """A machine that joins: its token and a certificate request (PEM). `count`: so many agents at once."""
 
     token: str
-    csr: str
+    csr: Annotated[str, Meta(max_length=LARGEST_PEM)]
     name: Annotated[str, Meta(max_length=128)] = ""
     labels: list[str] = []
     count: Annotated[int, Meta(ge=1, le=LARGEST_JOIN)] = 1
     role: str = "agent"
+
+
+class Renewal(Struct, frozen=True, forbid_unknown_fields=True):
+    """A machine's certificate, which may have expired, and a request for the next one with the same key."""
+
+    certificate: Annotated[str, Meta(max_length=LARGEST_PEM)]
+    csr: Annotated[str, Meta(max_length=LARGEST_PEM)]
 
 
 class Wanting(Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,12 +121,52 @@ async def join(site: Site, call: Call) -> Response | Problem:
     return show(said if asked.count == 1 else {**said, "agents": members}, 201)
 
 
+async def renew(site: Site, call: Call) -> Response | Problem:
+    """An agent that is on the roster, and not banned, gets its next certificate."""
+    asked: Renewal = call.body
+    proved = await asyncio.to_thread(site.options.prove, asked.certificate, asked.csr)
+    if isinstance(proved, Problem):
+        return proved
+    role, number = proved
+    if role != "agent":
+        return _not_renewed(f"it is a {role}'s, and only agents ask here", "")
+    refusal = await _roster_refusal(site, number)
+    if refusal is not None:
+        return refusal
+    certificate = await _certificate(site, asked.csr, role, number)
+    if isinstance(certificate, Problem):
+        return certificate
+    return show({"certificate": certificate, "ca": site.options.authority})
+
+
+async def _roster_refusal(site: Site, number: int) -> Problem | None:
+    seen = await site.see(Look("agents", "", after=number - 1, limit=1), "agents")
+    if isinstance(seen, Problem):
+        return seen
+    if not seen.items or seen.items[0]["id"] != number:
+        return _not_renewed(f"agent {number} is not known here", "fairlead token create --role agent")
+    agent = seen.items[0]
+    if agent["wanted"] == Wanted.banned.name:
+        return _not_renewed(f"{agent['name']} is banned", f"fairlead uncordon {agent['name']}")
+    return None
+
+
+def _not_renewed(why: str, fix: str) -> Problem:
+    return Problem("not_renewed", "the certificate is not renewed", why, where="certificate", fix=fix)
+
+
 async def _sign(site: Site, asked: Join, number: int, name: str) -> dict[str, Any] | Problem:
+    certificate = await _certificate(site, asked.csr, asked.role, number)
+    if isinstance(certificate, Problem):
+        return certificate
+    return {"number": number, "name": name, "certificate": certificate}
+
+
+async def _certificate(site: Site, csr: str, role: str, number: int) -> str | Problem:
     try:
-        certificate = await asyncio.to_thread(site.sign, asked.csr, asked.role, number)
+        return await asyncio.to_thread(site.sign, csr, role, number)
     except ValueError as fault:
         return Problem("bad_request", "the certificate request cannot be read", why=str(fault), where="csr")
-    return {"number": number, "name": name, "certificate": certificate}
 
 
 def wanting(wanted: Wanted) -> Any:

@@ -211,7 +211,10 @@ async def serve(
                 tasks.create_task(one)
                 for one in (site.feed.run(), site.feed.attend(), site.intake.run(), site.logs.poll())
             ]
-            servers = [(_server(site, False), doors.tcp)]
+            outer = _server(site, False)
+            outer.config.load()
+            site.secure = outer.config.ssl
+            servers = [(outer, doors.tcp)]
             if doors.unix is not None:
                 servers.append((_server(site, True), doors.unix))
             serving = [tasks.create_task(server.serve([listening])) for server, listening in servers]

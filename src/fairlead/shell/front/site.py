@@ -14,7 +14,7 @@ from fairlead.model.requests import Elsewhere, Reply, Request, Seen
 
 from .access import Access, unreachable
 from .intake import Intake
-from .link import Blobs, ControlLink, Sign
+from .link import Blobs, ControlLink, Prove, Sign
 from .logs import Logs
 from .metrics import Metrics
 from .waiting import Feed
@@ -22,6 +22,10 @@ from .waiting import Feed
 LOOK_MS = 10_000
 # How long a change is held while control is down or moving.
 CHANGE_MS = 30_000
+
+
+def _prove_nothing(certificate: str, csr: str) -> Problem:
+    return Problem("not_renewed", "this front renews no certificates", where="certificate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Options:
     version: str = ""
     # What another server of the site needs to be one: told to who joins with a token of role `server`.
     share: Callable[[], dict[str, str]] = dict
+    # Whose certificate may be renewed.
+    prove: Prove = _prove_nothing
 
     @property
     def authority_der(self) -> bytes:
@@ -63,6 +69,8 @@ class Site:
     boot: str
     # Where HTTP listens, once it does.
     port: int = 0
+    # What HTTPS shows, where it is spoken.
+    secure: ssl.SSLContext | None = None
     followers: int = 0
     stopping: bool = False
     _keys: itertools.count[int] = field(default_factory=itertools.count)
@@ -83,6 +91,11 @@ class Site:
         if isinstance(reply, Seen | Problem):
             return reply
         raise TypeError(f"control answered {type(reply).__name__} to {what}")
+
+    def show_certificate(self) -> None:
+        """The files of the certificate are new: whoever connects from now on sees it."""
+        if self.secure is not None:
+            self.secure.load_cert_chain(self.options.certificate, self.options.key)
 
     def new_key(self) -> str:
         """An idempotency key for a change that came without one."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from itertools import count
 
 import grpc
@@ -37,12 +37,15 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 
 
 class ControlLink:
-    """The leader, wherever it is. `control` and `output` are where this front's own server is reached."""
+    """The leader, wherever it is, dialled with the credentials of that moment.
+
+    `control` and `output` are where this front's own server is reached.
+    """
 
     def __init__(
         self,
         addresses: Sequence[str],
-        credentials: grpc.ChannelCredentials,
+        credentials: Callable[[], grpc.ChannelCredentials],
         *,
         name: str = "",
         control: str = "",
@@ -160,7 +163,7 @@ class ControlLink:
             dialled = await dial(
                 address,
                 "/fairlead.v1.Plane/Link",
-                self._credentials,
+                self._credentials(),
                 name=self._name,
                 ping_ms=self._ping_ms,
                 timeout_s=DIAL_S,

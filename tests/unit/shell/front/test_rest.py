@@ -300,7 +300,7 @@ def test_a_machine_joins_with_its_token_and_gets_its_certificate(tmp_path: Path)
     run(work)
 
 
-OPEN = {"/v1/join", "/v1/authority", "/healthz", "/readyz", "/openapi.json"}
+OPEN = {"/v1/join", "/v1/renew", "/v1/authority", "/healthz", "/readyz", "/openapi.json"}
 
 
 def test_without_a_token_nothing_is_served_on_tcp_but_what_everybody_may_see(tmp_path: Path) -> None:
