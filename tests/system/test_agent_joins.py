@@ -22,7 +22,7 @@ from fairlead.model.orders import Ended, Hello, Leaving, Reported
 from fairlead.programs.joining import Asking, Joined, join
 from fairlead.shell.access.ca import Authority
 from fairlead.shell.access.identity import request
-from fairlead.shell.access.tokens import new_join_token
+from fairlead.shell.front.access import new_token
 
 
 class Doorman(ThreadingHTTPServer):
@@ -33,7 +33,7 @@ class Doorman(ThreadingHTTPServer):
     def __init__(self, site: Site) -> None:
         super().__init__((HOST, 0), _Answering)
         self.site = site
-        self.token = new_join_token(PEM_cert_to_DER_cert(site.authority.pem)).text
+        self.token = new_token("agent", PEM_cert_to_DER_cert(site.authority.pem)).text
         self.asked: list[dict[str, Any]] = []
 
     @property
@@ -116,7 +116,7 @@ def test_a_site_that_did_not_make_the_token_is_not_believed(tmp_path: Path) -> N
     site.addresses = ["127.0.0.1:1", "127.0.0.1:1"]
     with doorman(site) as door:
         other = Authority.create("site-b", now_ms())
-        door.token = new_join_token(PEM_cert_to_DER_cert(other.pem)).text
+        door.token = new_token("agent", PEM_cert_to_DER_cert(other.pem)).text
         asking = Asking(door.token, request(tmp_path / "key"), "one")
         refused = join([door.address], asking)
         assert isinstance(refused, Problem)
@@ -126,7 +126,7 @@ def test_a_site_that_did_not_make_the_token_is_not_believed(tmp_path: Path) -> N
 def test_a_token_that_opens_nothing_is_said_at_once_and_a_secret_never_in_the_clear(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.addresses = ["127.0.0.1:1", "127.0.0.1:1"]
-    stranger = new_join_token(PEM_cert_to_DER_cert(site.authority.pem)).text
+    stranger = new_token("agent", PEM_cert_to_DER_cert(site.authority.pem)).text
     with doorman(site) as door:
         refused = join([door.address], Asking(stranger, request(tmp_path / "key"), "one"))
         assert isinstance(refused, Problem)

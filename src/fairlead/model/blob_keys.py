@@ -31,21 +31,9 @@ def fresh(boot: str, n: int) -> str:
     return f"fresh/{_whole(_BOOT, boot)}/{n:012d}"
 
 
-def fresh_number(key: str) -> int | None:
-    """The number in a key that `fresh` made."""
-    parts = key.split("/")
-    return int(parts[2]) if len(parts) == 3 and parts[0] == "fresh" and parts[2].isdecimal() else None
-
-
 def log(day: str, first_job: int, last_job: int, boot: str, n: int) -> str:
     """A merged pack with the output of these jobs, of one day."""
     return f"logs/{_whole(_DAY, day)}/{first_job:012d}-{last_job:012d}.{_whole(_BOOT, boot)}.{n:012d}"
-
-
-def log_jobs(key: str) -> tuple[int, int] | None:
-    """The first and last job in a key that `log` made."""
-    found = re.fullmatch(r"logs/[^/]+/(\d+)-(\d+)\.[^/]+", key, re.ASCII)
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def content(sha256: str) -> str:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from .reasons import Reason
-
 
 class Stage(IntEnum):
     """How far an open attempt is, as its agent reports it."""
@@ -19,15 +17,6 @@ class Stage(IntEnum):
     running = 3
     ending = 4
     ended = 5
-
-
-STAGES: dict[Stage, tuple[Stage, ...]] = {
-    Stage.assigned: (Stage.starting, Stage.ending, Stage.ended),
-    Stage.starting: (Stage.running, Stage.ending, Stage.ended),
-    Stage.running: (Stage.ending, Stage.ended),
-    Stage.ending: (Stage.ended,),
-    Stage.ended: (),
-}
 
 
 class Outcome(IntEnum):
@@ -136,10 +125,6 @@ class Wanted(IntEnum):
     cordoned = 2
     draining = 3
     banned = 4
-
-
-# Reasons for which an attempt is repeated without charging any budget.
-FREE_REASONS: frozenset[Reason] = frozenset({Reason.vanished})
 
 
 def display_agent(wanted: Wanted, presence: Presence) -> str:

@@ -185,11 +185,6 @@ def show_amount(thousandths: int) -> str:
     return _decimal(thousandths, 1000)
 
 
-def show_ask(name: str, amount: int) -> str:
-    """An amount of the named resource for people: `cpu 2`, `memory 4 GiB`, `licence.synth 1`."""
-    return f"{name} {show_size(amount) if ASKS.get(name) is read_size else show_amount(amount)}"
-
-
 def _read(kind: Kind, value: object) -> int | Problem:
     text = _text(value)
     found = _NUMBER.fullmatch(text) if text is not None and len(text) <= LONGEST_TEXT else None

@@ -1,9 +1,9 @@
 """Tokens as text: what opens a door, how it is read, and what of it may be kept.
 
-Decides the shapes of three tokens and nothing about what they allow. A *join token* carries the hash of the
+Decides the shapes of two tokens and nothing about what they allow. A *join token* carries the hash of the
 site's certificate, so a machine that joins trusts no stranger; a *bearer token* is for callers of the API; of
-both only a digest of the secret is stored. An *attempt token* is not stored at all: it is a MAC that whoever
-holds the site's secret checks. Secrets are 160 random bits, so a plain digest of one tells nothing.
+both only a digest of the secret is stored. Secrets are 160 random bits, so a plain digest of one tells
+nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ _SECRET = r"[A-Za-z0-9_-]{32,64}"
 _HASH = r"[a-z2-7]{32}"
 _BEARER = re.compile(rf"({_ID})\.({_SECRET})", re.ASCII)
 _JOIN = re.compile(rf"({_ID})\.({_SECRET})\.({_HASH})", re.ASCII)
-_ATTEMPT = re.compile(r"at\.(\d{1,19})\.(\d{1,19})\.(\d{1,19})\.(\d{1,19})\.([a-z2-7]{32})", re.ASCII)
 
 ID_BYTES = 5
 SECRET_BYTES = 20
@@ -63,15 +62,6 @@ class JoinToken(Struct, frozen=True, gc=False):
     def trusts(self, ca_der: bytes) -> bool:
         """Whether this certificate is that of the site which made the token."""
         return hmac.compare_digest(hash_of_ca(ca_der), self.ca_hash)
-
-
-class AttemptKey(Struct, frozen=True, gc=False):
-    """Which attempt, under which term of dispatch, an attempt token speaks for."""
-
-    job: int
-    index: int
-    attempt: int
-    term: int
 
 
 def base32(data: bytes) -> str:
@@ -128,26 +118,6 @@ def read_join(text: str) -> JoinToken | Problem:
             "this token is not for joining", "it lacks the third part, by which the site is known", "agent"
         )
     return _refusal("this is not a join token", "a join token is three parts of letters and digits", "agent")
-
-
-def attempt_token(site_secret: bytes, key: AttemptKey) -> str:
-    """What an attempt shows when it reports about itself."""
-    body = f"at.{key.job}.{key.index}.{key.attempt}.{key.term}"
-    return f"{body}.{_mac(site_secret, body)}"
-
-
-def read_attempt(site_secret: bytes, text: str) -> AttemptKey | None:
-    """The attempt that a token speaks for; None when this site did not make it."""
-    found = _ATTEMPT.fullmatch(text.strip())
-    if not found:
-        return None
-    key = AttemptKey(int(found[1]), int(found[2]), int(found[3]), int(found[4]))
-    made = attempt_token(site_secret, key)
-    return key if hmac.compare_digest(made, found[0]) else None
-
-
-def _mac(site_secret: bytes, body: str) -> str:
-    return base32(hmac.digest(site_secret, b"attempt token 1\0" + body.encode(), "sha256")[:SECRET_BYTES])
 
 
 def _spelled(id_bytes: bytes, secret_bytes: bytes) -> tuple[str, str]:

@@ -19,7 +19,6 @@ from fairlead.model.quantities import (
     read_size,
     read_whole,
     show_amount,
-    show_ask,
     show_duration,
     show_size,
 )
@@ -181,9 +180,6 @@ def test_quantities_are_shown_for_people() -> None:
         "2h",
         "1d 1h",
     ]
-    assert show_ask("cpu", 2500) == "cpu 2.5"
-    assert show_ask("memory", 4 << 30) == "memory 4 GiB"
-    assert show_ask("licence.synth", 1000) == "licence.synth 1"
 
 
 def test_every_slip_of_a_unit_leads_to_a_unit_that_exists() -> None:

@@ -8,13 +8,11 @@ from hypothesis import strategies as st
 
 from fairlead.model import tokens
 from fairlead.model.errors import Problem, render
-from fairlead.model.tokens import AttemptKey, BearerToken, JoinToken
+from fairlead.model.tokens import BearerToken, JoinToken
 
 CA = b"a certificate"
 secrets_ = st.binary(min_size=20, max_size=20)
 ids = st.binary(min_size=5, max_size=5)
-numbers = st.integers(0, (1 << 62) - 1)
-attempts = st.builds(AttemptKey, numbers, numbers, numbers, numbers)
 
 
 @given(ids, secrets_)
@@ -60,20 +58,3 @@ def test_another_secret_does_not_open() -> None:
 def test_a_secret_is_not_shown_by_accident(token: BearerToken | JoinToken) -> None:
     assert "sss" not in repr(token)
     assert "sss" not in f"{token}"
-
-
-@given(attempts, st.binary(min_size=32, max_size=32))
-def test_an_attempt_token_speaks_for_its_attempt_where_it_was_made(key: AttemptKey, secret: bytes) -> None:
-    text = tokens.attempt_token(secret, key)
-    assert tokens.read_attempt(secret, text) == key
-    assert tokens.read_attempt(secret + b"x", text) is None
-
-
-@given(attempts, st.integers(0, 200), st.characters(codec="ascii"))
-def test_an_attempt_token_with_another_letter_speaks_for_nothing(
-    key: AttemptKey, at: int, letter: str
-) -> None:
-    text = tokens.attempt_token(b"secret", key)
-    at %= len(text)
-    changed = text[:at] + letter + text[at + 1 :]
-    assert tokens.read_attempt(b"secret", changed) == (key if changed.strip() == text else None)

@@ -11,10 +11,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tests.unit.shell.access.made_site import NOW, issued
 
 from fairlead.model.errors import Problem
-from fairlead.model.tokens import hash_of_ca
 from fairlead.shell.access import identity
 from fairlead.shell.access.ca import DAY_MS, Authority, folder_key, open_authority
-from fairlead.shell.access.tokens import new_bearer_token, new_join_token
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +143,3 @@ def test_a_server_that_lost_its_key_says_so(tmp_path: Path) -> None:
     (tmp_path / "site.key").write_bytes(b"short")
     with pytest.raises(OSError, match="damaged"):
         folder_key(tmp_path)
-
-
-def test_new_tokens_differ_and_know_their_site(authority: Authority) -> None:
-    join = new_join_token(authority.der)
-    assert join.trusts(authority.der)
-    assert join.ca_hash == authority.hash == hash_of_ca(authority.der)
-    assert len({new_bearer_token().secret for _ in range(100)} | {join.secret}) == 101
