@@ -120,6 +120,10 @@ COLUMNS: dict[str, tuple[list[Column], list[Column]]] = {
             ("LABELS", _labels),
         ],
     ),
+    "servers": (
+        [("NAME", field("name")), ("STATE", field("state")), ("TERM", field("term"))],
+        [("CONTROL", field("control")), ("OUTPUT", field("output"))],
+    ),
     "submissions": (
         [("NAME", lambda item: str(item.get("name") or item.get("id"))), ("STATE", field("state"))],
         [("ID", field("id")), ("TENANT", field("tenant"))],

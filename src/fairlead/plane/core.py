@@ -31,7 +31,15 @@ from fairlead.scheduler.core import Scheduler
 class Core:
     """All decisions of one leadership."""
 
-    def __init__(self, ledger: Ledger, journal: Journal, fence: Fence, settings: Settings, now: int) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        journal: Journal,
+        fence: Fence,
+        settings: Settings,
+        now: int,
+        servers: Callable[[requests.Look], Reply],
+    ) -> None:
         self.ledger = ledger
         self.journal = journal
         self.fence = fence
@@ -42,7 +50,7 @@ class Core:
         say = self.to_scheduler.append
         self.work = Work(ledger, self.record, say, settings.lease_ms)
         self.access = Access(ledger, self.record, say, fence.site)
-        self.views = Views(ledger, self.scheduler)
+        self.views = Views(ledger, self.scheduler, servers)
         self._answers: dict[type, Callable[..., Reply]] = {
             requests.Submit: lambda asked: submit(ledger, self.work, asked, self.now),
             requests.Cancel: self._cancel,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from fairlead.controllers.names import no_such
 from fairlead.model.changes import Part, decode, encode
-from fairlead.model.requests import Follow, Following
+from fairlead.model.requests import LOOK_ROWS, Follow, Following, Look, Reply, Seen
 
 
 class Follower:
@@ -83,6 +84,31 @@ class Followers:
         control = {one.control for one in self.links.values() if one.control}
         output = {one.output for one in self.links.values() if one.output}
         return sorted(control), sorted(output)
+
+    def show(self, leader: str, term: int, asked: Look) -> Reply:
+        """Every server whose front follows, and the one that leads, by the address of its control."""
+        outputs: dict[str, str] = {leader: ""}
+        for one in self.links.values():
+            if one.control:
+                outputs[one.control] = one.output or outputs.get(one.control, "")
+        servers = [
+            {
+                "id": control,
+                "name": control,
+                "state": "leading" if control == leader else "following",
+                "leader": control == leader,
+                "term": term,
+                "control": control,
+                "output": output or None,
+            }
+            for control, output in sorted(outputs.items())
+            if asked.name in ("", control)
+        ]
+        if asked.name and not servers:
+            return no_such("server", asked.name)
+        first, most = max(asked.after, 0), max(1, min(asked.limit, LOOK_ROWS))
+        page = servers[first : first + most]
+        return Seen(page, first + most if first + most < len(servers) else 0)
 
     def _keep(self, n: int, segment: bytes) -> None:
         self.recent.append((n, segment))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from fairlead.model import requests
 from fairlead.model.changes import encode
@@ -195,7 +196,8 @@ class Plane:
         self.journal = Journal(answer.head, fence.term)
         self.checkpoints = Checkpoints(ledger, answer)
         self.followers.begin(parts, answer.head)
-        self.core = Core(ledger, self.journal, fence, self.settings, now)
+        servers = partial(self.followers.show, self.leadership.address, fence.term)
+        self.core = Core(ledger, self.journal, fence, self.settings, now, servers)
         self.core.agents.servers = self._servers()
         self.leadership.role = Role.leading
 

@@ -34,7 +34,7 @@ DISPLAYED: dict[str, State] = {
 class Views:
     """Answers looks."""
 
-    def __init__(self, ledger: Ledger, scheduler: Scheduler) -> None:
+    def __init__(self, ledger: Ledger, scheduler: Scheduler, servers: Callable[[Look], Reply]) -> None:
         self.ledger = ledger
         self.scheduler = scheduler
         self._kinds: dict[str, Callable[[Look], Reply]] = {
@@ -43,6 +43,7 @@ class Views:
             "instances": self._instances,
             "attempts": self._attempts,
             "agents": self._agents,
+            "servers": servers,
             "tokens": self._tokens,
             "status": self._status,
         }

@@ -29,7 +29,7 @@ from fairlead.model.requests import (
 )
 from fairlead.model.storage import Commit, Deposed, Fence, Load, Loaded, Renew
 from fairlead.plane.checkpoints import load_ledger
-from fairlead.plane.words import Answered, Answering, Asked, Send, Telling, ToLog
+from fairlead.plane.words import Answered, Answering, Asked, Send, Telling, ToLog, Unlinked
 from fairlead.sim.storage import Fate
 
 
@@ -440,6 +440,24 @@ def test_tellings_leave_only_after_the_answer_to_the_follow() -> None:
     kinds = [type(effect) for effect in effects if isinstance(effect, Answering | Telling)]
     assert kinds[0] is Answering
     assert set(kinds[1:]) == {Telling}
+
+
+def test_servers_are_shown_with_their_addresses_and_who_leads() -> None:
+    talk = Conversation()
+    (alone,) = talk.ask(Look("servers", "")).items  # type: ignore[union-attr]
+    assert (alone["name"], alone["state"], alone["output"]) == ("127.0.0.1:1", "leading", None)
+    talk.step(Asked(7, Ask(1, Follow(-1, "127.0.0.1:1", "127.0.0.1:2"))))
+    talk.step(Asked(8, Ask(1, Follow(-1, "127.0.0.1:4", "127.0.0.1:5"))))
+    first, second = talk.ask(Look("servers", "")).items  # type: ignore[union-attr]
+    assert (first["leader"], first["output"], first["term"]) == (True, "127.0.0.1:2", 1)
+    assert (second["leader"], second["control"], second["output"]) == (False, "127.0.0.1:4", "127.0.0.1:5")
+    page = talk.ask(Look("servers", "", limit=1))
+    assert (page.items, page.next) == ([first], 1)  # type: ignore[union-attr]
+    assert talk.ask(Look("servers", "", after=1)).items == [second]  # type: ignore[union-attr]
+    assert talk.ask(Look("servers", "", "127.0.0.1:4")).items == [second]  # type: ignore[union-attr]
+    assert talk.ask(Look("servers", "", "127.0.0.1:9")).code == "no_such"  # type: ignore[union-attr]
+    talk.step(Unlinked(8))
+    assert talk.ask(Look("servers", "")).items == [first]  # type: ignore[union-attr]
 
 
 def test_a_job_ends_when_nobody_has_waited_for_it_for_a_minute() -> None:

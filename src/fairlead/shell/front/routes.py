@@ -79,6 +79,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/agents/{agent}/drain", "operator", "Start nothing new there, and let it run empty.",
           wanting(Wanted.draining), body=Wanting),
     Route("GET", "/v1/servers", "view", "List servers.", listing("servers"), PAGE, filtered=True),
+    Route("GET", "/v1/servers/{server}", "view", "Show a server, by its control's address.", one("servers")),
     Route("GET", "/v1/tokens", "admin", "List tokens, without secrets.", listing("tokens"), PAGE,
           filtered=True),
     Route("POST", "/v1/tokens", "admin", "Make a token; it is shown this once.", add_token, body=NewToken,
