@@ -57,6 +57,7 @@ class Reason(IntEnum):
     not_near = 64
     too_near = 65
     uneven = 66
+    quota = 67
 
 
 SENTENCES: dict[Reason, str] = {
@@ -102,4 +103,5 @@ SENTENCES: dict[Reason, str] = {
     Reason.not_near: "nobody it wants to be near is in the {by}",
     Reason.too_near: "somebody it has to be apart from is in the {by}",
     Reason.uneven: "the {by} already has more than the others",
+    Reason.quota: "the quota of {tenant} for {resource} is used up",
 }

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from fairlead.model.reasons import Reason
+from fairlead.model.verdict import Blocker
+
 # A whole resource in a share.
 WHOLE_SHARE = 1 << 30
 NO_DEADLINE = 1 << 62
@@ -69,6 +72,16 @@ class Tenants:
             if name in quota and amount:
                 fits = min(fits, max(quota[name] - held.get(name, 0), 0) // amount)
         return fits
+
+    def blocker(self, lot: Waiting) -> Blocker | None:
+        """The quota that keeps the lot from starting, if one does."""
+        quota, held = self.quotas.get(lot.tenant, {}), self.held.get(lot.tenant, {})
+        for name, amount in lot.amounts:
+            used = held.get(name, 0)
+            if name in quota and used + amount > quota[name]:
+                facts = {"tenant": lot.tenant, "resource": name, "quota": str(quota[name]), "used": str(used)}
+                return Blocker(Reason.quota, 0, facts, f"{used + amount - quota[name]} {name} given back")
+        return None
 
     def priority(self, lot: Waiting) -> int:
         """The lot's priority under its tenant's cap."""
