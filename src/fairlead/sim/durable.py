@@ -6,11 +6,21 @@ is what any leader must find; its parts are what any follower must be told.
 
 from __future__ import annotations
 
+import msgspec
+from msgspec import Struct
+
 from fairlead.controllers.ledger import Ledger
 from fairlead.model.changes import Part, decode
-from fairlead.sim.checkers.sights import Durable, Elected
+from fairlead.model.storage import Put
+from fairlead.sim.checkers.sights import Checkpointed, Durable, Elected
 from fairlead.sim.storage import Truth
 from fairlead.sim.world import World
+
+
+class Includes(Struct):
+    """What every checkpoint says of itself."""
+
+    includes: int
 
 
 class Record:
@@ -35,6 +45,13 @@ class Record:
         while self._seen < truth.head:
             self._seen += 1
             self._take(decode(truth.segments[self._seen]))
+
+    def put(self, op: Put) -> None:
+        """The store was given values."""
+        for key, body in op.values.items():
+            if body is not None and key.startswith(("job/", "site")):
+                value = msgspec.msgpack.decode(body, type=Includes)
+                self.world.tell(Checkpointed(key, value.includes, self.truth.head))
 
     def end_lease(self) -> None:
         """The store ends the lease before its time."""

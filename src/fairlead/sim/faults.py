@@ -230,9 +230,10 @@ class Faults:
         return lambda: [cut() for cut in cuts] and None
 
     def _cut_client(self, args: dict[str, int]) -> Undo:
-        client = f"client-{args['client']}"
+        cluster = self.cluster
+        client = [*cluster.clients, *cluster.followers][args["client"] - 1].name
         ways = self._ways(args["way"])
-        return self.cluster.net.cut(client, f"c{args['server']}", ways, bool(args["lossy"]))
+        return cluster.net.cut(client, f"c{args['server']}", ways, bool(args["lossy"]))
 
     # Store and blobs.
 

@@ -31,7 +31,7 @@ TICK_MS = 1_000
 # The store is compared with memory this often; the leader's own sums at every tick.
 COMPARE_TICKS = 15
 # Leases, brakes and rests run out within it.
-CONVERGE_MS = 45 * 60_000
+CONVERGE_MS = 25 * 60_000
 
 
 class Result(Struct, frozen=True):

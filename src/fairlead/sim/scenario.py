@@ -127,7 +127,7 @@ def _world(dice: Dice) -> dict[str, int]:
     world["segment_bytes"] = _some(dice, 400, 300, 4_000)
     world["round_bytes"] = _some(dice, 600, 500, 20_000)
     world["piece_bytes"] = _some(dice, 500, 200, 8_000)
-    world["follow_bytes"] = _some(dice, 300, 2_000, 40_000)
+    world["follow_bytes"] = _some(dice, 400, 500, 20_000)
     world["step_rows"] = _some(dice, 200, 1, 20)
     world["report_rows"] = _some(dice, 400, 1, 5)
     world["frame_rows"] = _some(dice, 400, 1, 8)
@@ -151,7 +151,7 @@ def _world(dice: Dice) -> dict[str, int]:
 
 def _work(dice: Dice, world: dict[str, int]) -> Iterator[Item]:
     """What clients do; each kind is on in some worlds only."""
-    arrays, exclusive, failing = dice.chance(600), dice.chance(450), dice.chance(500)
+    arrays, exclusive, failing = dice.chance(600), dice.chance(600), dice.chance(500)
     needs, loud, stubborn = dice.chance(400), dice.chance(600), dice.chance(300)
     picky, cancels = dice.chance(350), dice.chance(500)
     number = dice.between(4, 22)
@@ -203,25 +203,25 @@ def _picky(dice: Dice, world: dict[str, int]) -> dict[str, int]:
 
 # kind: (in so many of a thousand worlds, at most how often, what is drawn of it)
 FAULTS: dict[str, tuple[int, int, tuple[str, ...]]] = {
-    "kill_server": (500, 4, ("server", "ms", "silent")),
+    "kill_server": (600, 6, ("server", "ms", "silent")),
     "pause_server": (350, 4, ("server", "ms")),
     "wall_server": (250, 2, ("server", "error")),
-    "kill_agent": (450, 6, ("agent", "ms")),
+    "kill_agent": (500, 6, ("agent", "ms")),
     "pause_agent": (300, 4, ("agent", "ms")),
-    "reboot": (300, 3, ("agent", "ms", "keep")),
+    "reboot": (350, 3, ("agent", "ms", "keep")),
     "keeper_crash": (250, 3, ("agent", "ms")),
     "keeper_away": (250, 2, ("agent", "long")),
-    "clone": (200, 2, ("agent", "ms")),
+    "clone": (350, 3, ("agent", "ms")),
     "leave": (250, 2, ("agent", "ms", "keep")),
     "cordon": (200, 2, ("agent", "ms")),
     "kill_front": (350, 4, ("server", "ms")),
     "cut": (500, 8, ("server", "agent", "way", "ms", "lossy")),
     "cut_output": (250, 4, ("server", "agent", "way", "ms", "lossy")),
-    "cut_client": (250, 3, ("server", "client", "way", "ms", "lossy")),
-    "cut_store": (300, 3, ("server", "ms")),
-    "store_away": (250, 3, ("ms",)),
+    "cut_client": (350, 5, ("server", "client", "way", "ms", "lossy")),
+    "cut_store": (450, 4, ("server", "ms")),
+    "store_away": (350, 4, ("ms",)),
     "store_full": (250, 2, ("ms",)),
-    "end_lease": (250, 3, ()),
+    "end_lease": (400, 5, ()),
     "deliver": (300, 6, ()),
     "blobs_away": (200, 2, ("ms",)),
 }
@@ -242,7 +242,7 @@ def _draw(dice: Dice, name: str, world: dict[str, int]) -> int:
         # 0: all of them, as when a switch dies.
         return dice.between(1, world["agents"]) if dice.chance(850) else 0
     if name == "client":
-        return dice.between(1, 3)
+        return dice.between(1, 5)  # three that ask, two that follow
     if name == "way":
         return dice.below(3)  # up, down, both
     if name == "ms":

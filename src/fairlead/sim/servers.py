@@ -15,7 +15,7 @@ from fairlead.base.dice import Dice
 from fairlead.model.limits import Settings
 from fairlead.model.orders import Frame, Moved, Welcome
 from fairlead.model.requests import Ask, Follow
-from fairlead.model.storage import Answer, Op, Unanswered
+from fairlead.model.storage import Answer, Done, Op, Put, Unanswered
 from fairlead.plane import words
 from fairlead.plane.plane import Plane
 from fairlead.sim.checkers.sights import Broken, Contact, Ordered, Replied
@@ -65,6 +65,8 @@ class StoreLine:
             return
         answer = handle.perform(op, server.world.now, self._fate())
         server.record.observe()
+        if isinstance(op, Put) and isinstance(answer, Done):
+            server.record.put(op)
         wait = server.dice.between(*TIMEOUT_MS) if isinstance(answer, Unanswered) else server.dice.between(0, 2)
         if isinstance(answer, Unanswered) and answer.why == "nospace":
             wait = 1

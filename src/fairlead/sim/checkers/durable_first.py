@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fairlead.base.ids import find_job_number
 from fairlead.model import changes
 from fairlead.model.orders import Ack, Start, What
 from fairlead.model.requests import Cancel, Changed, Look, Seen, WantAgent
-from fairlead.sim.checkers.sights import Broken, Durable, Ordered, Replied
+from fairlead.sim.checkers.sights import Broken, Checkpointed, Durable, Ordered, Replied
 
 CLOSED = ("succeeded", "failed", "cancelled", "timed_out", "refused", "stopped", "lost")
 
@@ -24,7 +25,8 @@ class DurableFirst:
         self.jobs: dict[int, str] = {}
         self.names: set[str] = set()
         self.cancelled: set[int] = set()
-        self.sees = {Durable: self.durable, Ordered: self.ordered, Replied: self.replied}
+        self.sees: dict[type, Callable[..., None]] = {Durable: self.durable, Ordered: self.ordered, Replied: self.replied}
+        self.sees[Checkpointed] = self.checkpointed
 
     def durable(self, sight: Durable) -> None:
         """Read the log."""
@@ -69,6 +71,11 @@ class DurableFirst:
             raise Broken("K2 durable first", f"{order.what.name} of {name} acknowledged before its end")
         elif order.what == What.output and self.output.get(key) == 1 and self.placed.get(key) == agent:
             raise Broken("K2 durable first", f"output of {name} acknowledged while it is pending")
+
+    def checkpointed(self, sight: Checkpointed) -> None:
+        """A checkpoint stands for segments that are there, or were."""
+        if sight.includes > sight.head:
+            raise Broken("checkpoints", f"{sight.key} includes {sight.includes}, the log ends at {sight.head}")
 
     def replied(self, sight: Replied) -> None:
         """What is shown is what is stored."""

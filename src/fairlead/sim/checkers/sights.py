@@ -140,6 +140,14 @@ class Told(Struct, frozen=True, gc=False):
     part: Part
 
 
+class Checkpointed(Struct, frozen=True, gc=False):
+    """The store took values that include segments up to this one, when its log went up to `head`."""
+
+    key: str
+    includes: int
+    head: int
+
+
 class Stored(Struct, frozen=True, gc=False):
     """A blob of output is in the blob store."""
 
@@ -178,6 +186,7 @@ Sight = (
     | Heard
     | Follows
     | Told
+    | Checkpointed
     | Stored
     | Healed
     | Tick
