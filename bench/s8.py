@@ -39,7 +39,7 @@ def etcd_version() -> str:
 
 def rows(how: How) -> list[Row]:
     """Both sites stand at once, and take turns."""
-    with etcd() as address, site(address) as remote, site() as embedded:
+    with etcd() as address, site("--store", address) as remote, site() as embedded:
         for where in (remote, embedded):
             where.join(s3.AGENTS, s3.SLOTS)
             where.array(s3.WARM_UP)

@@ -31,11 +31,11 @@ class NotMeasured(Exception):
 
 
 class BenchSite:
-    """One server and what joined it."""
+    """One server, or several, and what joined them. `options` are those that every server is started with."""
 
-    def __init__(self, store: str = "", folder: Path | None = None) -> None:
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="fairlead-bench-"))
-        self.store = store
+    def __init__(self, *options: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="fairlead-bench-"))
+        self.options = options
         self.server = self.folder / "server"
         self.processes: list[subprocess.Popen[bytes]] = []
         self.serving: subprocess.Popen[bytes] | None = None
@@ -44,27 +44,32 @@ class BenchSite:
         for name in ("FAIRLEAD_CONTEXT", "FAIRLEAD_API", "FAIRLEAD_TOKEN"):
             self.env.pop(name, None)
 
-    def serve(self) -> float:
-        """Start the server; returns when the process was started."""
-        self.server.mkdir(parents=True, exist_ok=True)
-        addresses = self.server / "addresses.json"
+    def serve(self, name: str = "server", *joining: str) -> subprocess.Popen[bytes]:
+        """Start a server, or start it again; returns when its front answers."""
+        folder = self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        addresses = folder / "addresses.json"
         before = addresses.stat().st_mtime_ns if addresses.exists() else 0
-        began = time.perf_counter()
-        self.serving = self._start("server", "--dir", str(self.server), *self._where(before), *self._store())
+        where = () if before else ("--listen", "127.0.0.1:0")
+        process = self._start("server", "--dir", str(folder), *where, *self.options, *joining)
         until(lambda: addresses.exists() and addresses.stat().st_mtime_ns != before, self._alive)
-        self.client.get("status")
-        return began
+        if name == self.server.name:
+            self.serving = process
+            self.client.get("status")
+        return process
 
-    def _where(self, before: int) -> tuple[str, ...]:
-        return () if before else ("--listen", "127.0.0.1:0")
+    def told(self, name: str = "server") -> dict[str, Any]:
+        """Where a server is reached."""
+        read: dict[str, Any] = json.loads((self.folder / name / "addresses.json").read_text())
+        return read
 
-    def _store(self) -> tuple[str, ...]:
-        return ("--store", self.store) if self.store else ()
+    def token(self, role: str) -> str:
+        """A fresh one."""
+        return str(self.client.post("tokens", body={"role": role})["token"])
 
     def join(self, count: int = 0, cpus: int = 1, name: str = "bench") -> None:
         """A real agent, or so many hollow ones; returns when all of them are ready."""
-        token = self.client.post("tokens", body={"role": "agent"})["token"]
-        address = json.loads((self.server / "addresses.json").read_text())["http"]
+        token, address = self.token("agent"), self.told()["http"]
         hollow = ("--hollow", str(count)) if count else ()
         room = ("--cpus", str(cpus), "--memory", "64GiB")
         known = ("--join", address, "--token", token, "--name", name)
@@ -164,9 +169,9 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def site(store: str = "") -> Iterator[BenchSite]:
+def site(*options: str) -> Iterator[BenchSite]:
     """A site that serves, and is gone afterwards."""
-    made = BenchSite(store)
+    made = BenchSite(*options)
     try:
         made.serve()
         yield made
