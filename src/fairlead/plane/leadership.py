@@ -20,7 +20,8 @@ from fairlead.model.storage import (
     Renewed,
 )
 
-CAMPAIGN_SHARE = 4
+# Followers ask this often within a lease: what they wait longer is time without a leader.
+CAMPAIGN_SHARE = 10
 RETRY_MS = 100
 
 
