@@ -110,3 +110,13 @@ def test_unknown_names_and_kinds_are_problems() -> None:
         reply = talk.ask(asked)
         assert isinstance(reply, Problem)
         assert reply.code == "no_such"
+
+
+def test_the_name_of_a_submission_stands_for_its_one_job() -> None:
+    talk = Conversation()
+    talk.submit()
+    for name in ("last", "job-1", "s-1", "job", "j-1"):
+        reply = talk.ask(Explain(name, "default"))
+        assert isinstance(reply, Seen), reply
+        assert reply.items[0]["id"] == "j-1"
+    assert isinstance(talk.ask(Look("instances", "default", "last/0")), Seen)
