@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fairlead.model.expressions import Arithmetic, compute
 from fairlead.placement.devices import DEVICE, WHOLE
 from fairlead.placement.groups import by_host
 from fairlead.placement.scale import FULL, LIMIT, OUT, Ints, Scores
@@ -23,8 +24,23 @@ if TYPE_CHECKING:
 MOST_BYTES = 256 << 20
 # Fewer touched rows than this are patched with their repeats.
 FEW = 64
+# What a formula may add or take at most.
+LARGEST_SCORE = 1 << 26
 # Larger amounts are scaled down before they are multiplied, so that 64 bits suffice.
 LARGEST_EXACT = 40
+
+
+def _divide(left: Ints, right: Ints) -> Ints:
+    quotient: Ints = np.where(right == 0, 0, left // np.where(right == 0, 1, right))
+    return quotient
+
+
+def _remainder(left: Ints, right: Ints) -> Ints:
+    rest: Ints = np.where(right == 0, 0, left % np.where(right == 0, 1, right))
+    return rest
+
+
+COLUMNS = Arithmetic(_divide, _remainder, np.minimum, np.maximum)
 
 
 class Need(NamedTuple):
@@ -81,8 +97,8 @@ class Column:
                 lacking |= need.column[:rows] - need.amount
             score[lacking < 0] = OUT
         self.score = score
-        if table.states is not None:
-            self._by_state(np.arange(rows))
+        if table.states is not None or table.formula is not None:
+            self._judge(np.arange(rows))
         self.epoch = table.epoch
         self.carried = table.groups.carriers
         self.position = table.logged
@@ -115,14 +131,31 @@ class Column:
                 lacking |= more
             score[lacking < 0] = OUT
         self.score[rows] = score
-        if table.states is not None:
-            self._by_state(rows)
+        if table.states is not None or table.formula is not None:
+            self._judge(rows)
 
-    def _by_state(self, rows: Ints) -> None:
-        """Add what the scorers of rows say of those that can take the shape at all."""
-        assert self.table.states is not None
+    def _judge(self, rows: Ints) -> None:
+        """Add what scorers of rows and the formula say of those that can take the shape at all."""
         able = rows[self.score.take(rows) < LIMIT]
-        self.score[able] += np.array(self.table.states.scores(self.shape, able.tolist()), np.int32)
+        if self.table.states is not None:
+            self.score[able] += np.array(self.table.states.scores(self.shape, able.tolist()), np.int32)
+        if self.table.formula is not None:
+            value = compute(self.table.formula, self._quantities(able), COLUMNS)
+            self.score[able] -= np.clip(value, -LARGEST_SCORE, LARGEST_SCORE).astype(np.int32)
+
+    def _quantities(self, rows: Ints) -> dict[str, Ints | int]:
+        """What a scoring formula may name."""
+        table = self.table
+        found: dict[str, Ints | int] = {
+            "load": table.load[rows],
+            "number": np.array([table.numbers[row] for row in rows.tolist()], np.int64),
+        }
+        for name, column in table.resources.items():
+            found[f"free.{name}"] = table.free[column][rows]
+            found[f"total.{name}"] = table.total[column][rows]
+        for name, amount in zip(self.shape.names, self.shape.amounts, strict=True):
+            found[f"ask.{name}"] = amount
+        return found
 
     def of_row(self, row: int) -> int:
         """One row's score now."""
@@ -130,8 +163,11 @@ class Column:
             if column.item(row) < amount:
                 return OUT
         score = self.table.base.item(row) + self.offset.item(row)
-        if self.table.states is not None and score < LIMIT:
+        if score < LIMIT and self.table.states is not None:
             score += self.table.states.scores(self.shape, [row])[0]
+        if score < LIMIT and self.table.formula is not None:
+            value = compute(self.table.formula, self._quantities(np.array([row])), COLUMNS)
+            score -= int(np.clip(value, -LARGEST_SCORE, LARGEST_SCORE).max())
         return score
 
 

@@ -7,10 +7,11 @@ sites that hold the same decide the same. Quotas are counted from what is reserv
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from fairlead.model.expressions import Expression, compute
 from fairlead.model.reasons import Reason
 from fairlead.model.verdict import Blocker
 
@@ -134,3 +135,17 @@ class Order:
     def _key(self, line: tuple[int, str]) -> Head:
         (slack, arrival, _), _ = self._lots[line][0]
         return (line[0], self.tenants.share(line[1]), slack, arrival, line[1])
+
+
+def ranked(lots: Iterable[Waiting], formula: Expression, tenants: Tenants, now: int) -> list[Waiting]:
+    """The lots by a policy's own formula, the highest value first; arrival decides between equals."""
+
+    def place(lot: Waiting) -> tuple[int, int, int]:
+        quantities = {
+            "priority": tenants.priority(lot), "share": tenants.share(lot.tenant), "arrival": lot.arrival,
+            "waited": now - lot.arrival, "slack": lot.slack() - now if lot.deadline else 0, "count": lot.count,
+            "run": lot.run_ms, **{f"ask.{name}": amount for name, amount in lot.amounts},
+        }  # fmt: skip
+        return (-compute(formula, quantities), lot.arrival, lot.key)
+
+    return sorted(lots, key=place)

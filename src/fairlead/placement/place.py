@@ -101,8 +101,7 @@ class _Work:
 def _fill(work: _Work, count: int) -> int:
     if work.column.by_domain:
         return _by_domain(work, count)
-    table = work.table
-    if table.room_weight >= 0 and not work.column.alone and table.states is None:
+    if work.table.fills and not work.column.alone:
         return _in_runs(work, count)
     if count <= ONE_BY_ONE:
         return _one_by_one(work, count)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from fairlead.model.asks import Ask, ask_of, options
-from fairlead.model.policies import PACK, Policy
+from fairlead.model.errors import Problem
+from fairlead.model.policies import PACK, Policy, score_formula
 from fairlead.model.wall import Shape
 from fairlead.placement.columns import Columns
 from fairlead.placement.devices import DEVICE, WHOLE, Devices, Taken, of_each
@@ -75,8 +76,13 @@ class AgentTable:
         self._load_weight = policy.weight("load")
         self.scored: list[int] = []
         self.columns = Columns(self)
+        formula = score_formula(policy.score) if policy.score else None
+        # What was set was checked then; a formula this release cannot read scores nothing.
+        self.formula = None if isinstance(formula, Problem) else formula
         by_row = [each for each in policy.scorers if each[0] in SCORERS]
         self.states = States(self, by_row) if by_row else None
+        # Placing only makes a row better: the best one may be filled at once.
+        self.fills = self.room_weight >= 0 and self.states is None and self.formula is None
         # The classes of GPU work on each agent, with their numbers.
         self.classes: dict[int, dict[int, int]] = {}
         # Which devices an instance gets; none named: the tightest.
