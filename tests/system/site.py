@@ -85,6 +85,7 @@ class Person:
             cwd=cwd or self.home,
             env=self.environment,
             stdin=subprocess.DEVNULL,
+            bufsize=0,  # What was not asked for stays in the pipe.
             **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more},
         )
         try:

@@ -153,11 +153,23 @@ def _our_fault(fault: Exception, given: list[str]) -> Failure:
     import shlex
 
     status = OURS if _named(given) in CARRY_A_CODE else DID_NOT_SUCCEED
-    said = f"fairlead itself failed: {type(fault).__name__}: {fault}"
+    while isinstance(fault, ExceptionGroup):
+        fault = fault.exceptions[0]
+    said = " ".join(f"fairlead itself failed: {type(fault).__name__}: {fault}".split())
+    why = f"this is a bug in {_origin(fault)}, not in your work"
     fix = f"fairlead --debug {shlex.join(given)}"
-    return Failure(
-        "fault", said, "this is a bug in the command line, not in your work", fix=fix, status=status
-    )
+    return Failure("fault", said, why, fix=fix, status=status)
+
+
+def _origin(fault: BaseException) -> str:
+    """The line of ours that it came through last."""
+    place, step = "fairlead", fault.__traceback__
+    while step is not None:
+        path = step.tb_frame.f_code.co_filename
+        if "fairlead" in path:
+            place = f"fairlead{path.rpartition('fairlead')[2]}:{step.tb_lineno}"
+        step = step.tb_next
+    return place
 
 
 def _usage(error: click.UsageError, given: list[str]) -> Failure:
