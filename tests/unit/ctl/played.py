@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from fairlead.shell.front.server import short_path
+
 
 class Heard:
     """One request as it came."""
@@ -74,7 +76,8 @@ class PlayedSite:
 
     def open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._server = _Server(str(self.path), _handler(self))
+        with short_path(str(self.path)) as short:
+            self._server = _Server(short, _handler(self))
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         ).start()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from fairlead.model.errors import Problem
-from fairlead.model.jobs import encode_spec
 from fairlead.model.reasons import Reason
 from fairlead.model.requests import LOOK_ROWS, Accepted, Cancel, Changed, Explain, History, Look, Seen, Submit
 
@@ -24,6 +22,8 @@ UNFINISHED = frozenset(
     {"pending", "blocked", "waiting", "active", "assigned", "starting", "running", "ending", "updating"}
 )
 LONGEST_KEY = 256
+# A body above it is read beside the loop: 4 MiB of YAML take seconds, in which nobody else would be served.
+AT_ONCE_BYTES = 32 << 10
 DEFAULT_TENANT = "default"
 
 
@@ -36,7 +36,10 @@ class Names(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def submit(site: Site, call: Call) -> Response | Problem:
     """Record jobs; the same key and body again is answered the same and does nothing."""
-    read = read_body(call.raw, call.request.headers)
+    if len(call.raw) > AT_ONCE_BYTES:
+        read = await asyncio.to_thread(read_body, call.raw, call.request.headers)
+    else:
+        read = read_body(call.raw, call.request.headers)
     if isinstance(read, list):
         return refuse_all(read)
     tenant = _tenant(call, read.tenant or call.query["tenant"] or "")
@@ -45,9 +48,7 @@ async def submit(site: Site, call: Call) -> Response | Problem:
     key = call.request.headers.get("idempotency-key") or site.new_key()
     if len(key) > LONGEST_KEY:
         return Problem("bad_key", f"the Idempotency-Key has {len(key)} letters", fix=f"at most {LONGEST_KEY}")
-    specs = [encode_spec(spec) for spec in read.specs]
-    digest = hashlib.sha256(msgspec.msgpack.encode([read.name, specs])).hexdigest()
-    asked = Submit(key, digest, read.name, tenant, call.caller, specs)
+    asked = Submit(key, read.digest, read.name, tenant, call.caller, read.specs)
     reply = await site.ask(asked, CHANGE_MS)
     if isinstance(reply, Accepted):
         said = {"submission": reply.submission, "jobs": reply.jobs, "names": reply.names}

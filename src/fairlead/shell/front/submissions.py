@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 from msgspec import Struct
 
 from fairlead.model.errors import Problem, quote
-from fairlead.model.jobs import JobSpec
+from fairlead.model.jobs import encode_spec
 from fairlead.model.submission import read_submission
 
 from .yaml12 import load
@@ -20,10 +22,11 @@ LONGEST_FILE_NAME = 200
 
 
 class Body(Struct, frozen=True):
-    """Jobs to submit; `tenant` empty: the caller's own."""
+    """Jobs to submit, encoded, and their digest; `tenant` empty: the caller's own."""
 
     name: str
-    specs: list[JobSpec]
+    specs: list[bytes]
+    digest: str
     tenant: str
 
 
@@ -34,7 +37,8 @@ def read_body(data: bytes, headers: Mapping[str, str]) -> Body | list[Problem]:
         name = unquote(headers.get("x-file-name", ""))[:LONGEST_FILE_NAME] or "request.yaml"
         loaded = load(data, name)
     elif media == JSON:
-        loaded = load(data, "request.json")
+        # Without a name nobody looks for places: a program is told paths.
+        loaded = load(data, "")
     else:
         said = f"a submission is JSON or YAML, not {media}"
         return [Problem("wrong_media_type", said, fix="Content-Type: application/json, or text/yaml")]
@@ -45,7 +49,10 @@ def read_body(data: bytes, headers: Mapping[str, str]) -> Body | list[Problem]:
     if isinstance(tenant, Problem):
         return [tenant]
     read = read_submission(document, loaded.places if media in YAML else None)
-    return read if isinstance(read, list) else Body(read.name, read.specs, tenant)
+    if isinstance(read, list):
+        return read
+    specs = [encode_spec(spec) for spec in read.specs]
+    return Body(read.name, specs, sha256(msgspec.msgpack.encode([read.name, specs])).hexdigest(), tenant)
 
 
 def _take_tenant(document: Any) -> str | Problem:

@@ -20,7 +20,7 @@ from fairlead.model.requests import Following, Reply, Request, Seen
 from fairlead.shell.blobs.codec import expand, squeeze
 from fairlead.shell.blobs.folder import FolderBlobs
 from fairlead.shell.front.link import Blobs
-from fairlead.shell.front.server import serve
+from fairlead.shell.front.server import serve, short_path
 from fairlead.shell.front.site import Options, Site
 
 Item = dict[str, Any]
@@ -219,11 +219,11 @@ class Running:
         headers: dict[str, str] | None = None,
         tcp: bool = False,
     ) -> Stream:
-        reader, writer = await (
-            asyncio.open_connection("127.0.0.1", self.site.port)
-            if tcp
-            else asyncio.open_unix_connection(self.socket)
-        )
+        if tcp:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.site.port)
+        else:
+            with short_path(self.socket) as short:
+                reader, writer = await asyncio.open_unix_connection(short)
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         sent = {"Host": "front", "Connection": "close", "Content-Length": str(len(data)), **(headers or {})}
         head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())

@@ -16,6 +16,7 @@ from fairlead.model.lifecycles import Wanted
 from fairlead.model.requests import Changed
 from fairlead.shell.front import access
 from fairlead.shell.front.routes import ROUTES
+from fairlead.shell.front.server import short_path
 
 JOBS = {"name": "ci", "jobs": [{"name": "build", "command": ["make"]}, {"name": "test", "run": "make test"}]}
 
@@ -48,6 +49,25 @@ def test_a_job_file_in_yaml_is_a_submission_too(tmp_path: Path) -> None:
             answer = await front.call("POST", "/v1/submissions", body, headers={"Content-Type": "text/yaml"})
             assert answer.status == 201, answer.body
             assert asked(front.control, requests.Submit)[0].tenant == "default"
+
+    run(work)
+
+
+def test_others_are_served_while_a_large_submission_is_read(tmp_path: Path) -> None:
+    body = "jobs:\n" + "".join(f"- name: j{n}\n  run: make {n}\n" for n in range(1_500))
+
+    async def work() -> None:
+        async with running(tmp_path) as front:
+            submitting = asyncio.create_task(
+                front.call("POST", "/v1/submissions", body.encode(), headers={"Content-Type": "text/yaml"})
+            )
+            served = 0
+            while not submitting.done():
+                assert (await front.call("GET", "/healthz")).status == 200
+                served += 1
+            assert submitting.result().status == 201
+            assert len(asked(front.control, requests.Submit)[0].specs) == 1_500
+            assert served > 5
 
     run(work)
 
@@ -441,7 +461,8 @@ def test_figures_addresses_and_status_are_served(tmp_path: Path) -> None:
 def test_head_is_answered_like_get_without_the_body(tmp_path: Path) -> None:
     async def work() -> None:
         async with running(tmp_path) as front:
-            reader, writer = await asyncio.open_unix_connection(front.socket)
+            with short_path(front.socket) as short:
+                reader, writer = await asyncio.open_unix_connection(short)
             writer.write(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             answer = await reader.read()
             assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"\r\n\r\n")
