@@ -31,6 +31,10 @@ DIAL_MS = 10_000
 # The first wait after a failed dial; it doubles up to the last.
 FIRST_WAIT_MS = 250
 LONGEST_WAIT_MS = 10_000
+# An agent is lost after this many longest waits, so that a failover costs it some of them and not its work.
+WAITS_TO_LOSS = 4
+# Followers may name each other for a moment: after so many hops without a leader there is a wait.
+MOST_HOPS = 2
 MOST_ADDRESSES = 32
 
 
@@ -46,6 +50,8 @@ class Contact:
         self._at = 0
         self._sessions = 0
         self._failures = 0
+        self._hops = 0
+        self._longest_wait = LONGEST_WAIT_MS
         self._dial_at: int | None = None
         self._dialled_at = 0
         self.session = 0
@@ -174,6 +180,10 @@ class Contact:
             self.hang_up(now)
         elif isinstance(order, Welcome):
             self.welcome = order
+            self._hops = 0
+            self._longest_wait = min(
+                LONGEST_WAIT_MS, max(FIRST_WAIT_MS, order.lost_after_ms // WAITS_TO_LOSS)
+            )
             self._beat_at = now + self._beat_ms()
             ready.append(order)
         elif isinstance(order, Servers):
@@ -210,8 +220,11 @@ class Contact:
         if leader not in self.addresses:
             self.addresses = [leader, *self.addresses[: MOST_ADDRESSES - 1]]
         self._at = self.addresses.index(leader)
-        if self._failures <= 1:
+        self._hops += 1
+        if self._hops <= MOST_HOPS:
             self._dial_at = now + jitter
+        else:
+            self._hops = 0
 
     def _dial(self, now: int) -> None:
         if not self.addresses:
@@ -228,7 +241,7 @@ class Contact:
         if self.welcome is not None and not self._failures:
             wait = self._dice.between(0, self._beat_ms() // 10)
         else:
-            longest = min(FIRST_WAIT_MS << min(self._failures, 10), LONGEST_WAIT_MS)
+            longest = min(FIRST_WAIT_MS << min(self._failures, 10), self._longest_wait)
             wait = self._dice.between(longest // 2, longest)
         self._failures += 1
         self._at += 1

@@ -165,6 +165,28 @@ def test_a_follower_names_the_leader_and_the_agent_dials_it_next() -> None:
     assert talk.all(Dial)[-1] == Dial(2, "c9:1")
 
 
+def test_a_named_leader_is_dialled_at_once_however_long_nobody_knew_one() -> None:
+    talk = Talk()
+    talk.step(NOTHING)
+    for _ in range(8):
+        talk.step(Dropped(talk.session))
+        talk.later(20_000)
+    talk.step(Dialled(talk.session))
+    talk.say(Moved("c9:1"))
+    talk.later(200)
+    assert talk.all(Dial)[-1] == Dial(talk.session, "c9:1")
+
+
+def test_no_wait_for_a_leader_comes_near_to_the_time_of_being_lost() -> None:
+    talk = Talk()
+    talk.meet()
+    lost_after, dials = 3 * BEAT, len(talk.all(Dial))
+    for _ in range(12):
+        talk.step(Dropped(talk.session))
+        talk.later(lost_after // 4)
+    assert len(talk.all(Dial)) == dials + 12
+
+
 def test_two_followers_that_name_each_other_do_not_make_a_storm() -> None:
     talk = Talk()
     talk.step(NOTHING)
