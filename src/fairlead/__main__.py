@@ -2,4 +2,5 @@
 
 from fairlead.ctl.start import start
 
-start()
+if __name__ == "__main__":  # Not in the processes that it starts, which import this file as well.
+    start()
