@@ -150,7 +150,9 @@ class Cluster:
         if core is None:
             found.append("nobody leads")
         else:
-            found += [f"agent {agent} is reserved for {jobs}" for agent, jobs in core.scheduler.kept.holds.items()]
+            found += [
+                f"agent {agent} is reserved for {jobs}" for agent, jobs in core.scheduler.kept.holds.items()
+            ]
         for number, job in self.record.ledger.jobs.items():
             if job.pending_output:
                 found.append(f"{job_id(number)} waits for the output of {job.pending_output}")

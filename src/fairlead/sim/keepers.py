@@ -58,7 +58,17 @@ def written(key: str, stream: int, length: int) -> bytes:
 class Process:
     """One attempt's tree."""
 
-    __slots__ = ("command", "ended", "grace_ms", "lease_until", "length", "note", "started", "stopping", "why")
+    __slots__ = (
+        "command",
+        "ended",
+        "grace_ms",
+        "lease_until",
+        "length",
+        "note",
+        "started",
+        "stopping",
+        "why",
+    )
 
     def __init__(self, note: Note, command: Command, grace_ms: int, started: int) -> None:
         self.note = note
@@ -243,7 +253,14 @@ class Keeper:
         note = process.note
         self.world.tell(
             Finished(
-                self.world.now, self.place, note.job, note.index, note.number, note.term, code, *process.length
+                self.world.now,
+                self.place,
+                note.job,
+                note.index,
+                note.number,
+                note.term,
+                code,
+                *process.length,
             )
         )
         self._say(self._ended([key]))
@@ -280,4 +297,3 @@ class Keeper:
         self.boot_at = self.world.now
         if not keep_disk:
             self.processes, self.failed = {}, {}
-

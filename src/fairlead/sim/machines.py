@@ -252,4 +252,3 @@ class Machine(Runner):
             name = (note.job, note.index, note.number, note.term, stream)
             rows.append(Row(*name, offset, whole[offset:], bool(end), sha256(whole).digest() if end else b""))
         link.say(UP, rows)
-

@@ -122,7 +122,9 @@ class Run:
             if self._is_calm(cancelled):
                 return
         found = [*cluster.unfinished().items()][:3] or cluster.left()[:3]
-        raise Broken("L4 convergence", f"{CONVERGE_MS // 60_000} minutes after the faults: {found}, before {what}")
+        raise Broken(
+            "L4 convergence", f"{CONVERGE_MS // 60_000} minutes after the faults: {found}, before {what}"
+        )
 
     def _is_calm(self, cancelled: bool) -> bool:
         cluster = self.cluster
@@ -148,9 +150,7 @@ def simulate(scenario: Scenario) -> Result:
             broken = f"store contract: {fault}"
         except (AssertionError, LookupError, ValueError, TypeError, AttributeError) as fault:
             broken = f"a core raised {type(fault).__name__}: {fault} {_place(fault)}"
-    return Result(
-        scenario.seed, broken, world.now, world.now, run.faults.begun, world.events, world.digest()
-    )
+    return Result(scenario.seed, broken, world.now, world.now, run.faults.begun, world.events, world.digest())
 
 
 def _place(fault: BaseException) -> str:

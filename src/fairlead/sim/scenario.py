@@ -165,7 +165,11 @@ def _work(dice: Dice, world: dict[str, int]) -> Iterator[Item]:
         if exclusive and dice.chance(500):
             args["exclusive"] = 1
         if failing and dice.chance(400):
-            args |= {"exit": dice.pick((1, 7, -9)), "retry": dice.between(0, 2), "good_from": dice.between(1, 3)}
+            args |= {
+                "exit": dice.pick((1, 7, -9)),
+                "retry": dice.between(0, 2),
+                "good_from": dice.between(1, 3),
+            }
             if dice.chance(100):
                 args["missing"] = 1
         if loud:

@@ -6,7 +6,6 @@ for a while, and what becomes of it is drawn. A dead server's memory is gone, a 
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 
 from msgspec import Struct
@@ -51,7 +50,9 @@ class StoreLine:
     def give(self, op: Op) -> None:
         """Send it; a second one while one is out breaks the plane's word."""
         if self.out is not None:
-            raise Broken("one op out", f"{self.server.name} {self.name}: {type(op).__name__} while one is out")
+            raise Broken(
+                "one op out", f"{self.server.name} {self.name}: {type(op).__name__} while one is out"
+            )
         self.out = op
         server = self.server
         delay = server.dice.between(1, 4 + server.trouble.slow_ms)
@@ -67,7 +68,9 @@ class StoreLine:
         server.record.observe()
         if isinstance(op, Put) and isinstance(answer, Done):
             server.record.put(op)
-        wait = server.dice.between(*TIMEOUT_MS) if isinstance(answer, Unanswered) else server.dice.between(0, 2)
+        wait = (
+            server.dice.between(*TIMEOUT_MS) if isinstance(answer, Unanswered) else server.dice.between(0, 2)
+        )
         if isinstance(answer, Unanswered) and answer.why == "nospace":
             wait = 1
         server.world.after(wait, partial(self._answered, op, answer, life))
@@ -100,7 +103,14 @@ class Server(Runner):
     """One control, as a process on a machine of its own."""
 
     def __init__(
-        self, world: World, net: Network, record: Record, trouble: Trouble, settings: Settings, name: str, dice: Dice
+        self,
+        world: World,
+        net: Network,
+        record: Record,
+        trouble: Trouble,
+        settings: Settings,
+        name: str,
+        dice: Dice,
     ) -> None:
         super().__init__(world, name)
         self.net = net

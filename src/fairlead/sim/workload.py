@@ -45,7 +45,9 @@ class Workload:
             needs = [Need(self.names[args["n"] % len(self.names)], on)]
         self.names.append(name)
         spec = make_spec(name, args, needs)
-        request = Submit(f"key-{args['n']}", f"digest-{args['n']}", "", TENANT, "someone", [encode_spec(spec)])
+        request = Submit(
+            f"key-{args['n']}", f"digest-{args['n']}", "", TENANT, "someone", [encode_spec(spec)]
+        )
         client = self._client(item)
         client.ask(request)
         if args.get("again"):

@@ -26,7 +26,9 @@ class Capacity:
         for name, amount in sight.ask.items():
             used[name] = used.get(name, 0) + amount
             if used[name] > totals.get(name, 0):
-                raise Broken("I3 capacity", f"{sight.place} runs {used[name]} {name} of {totals.get(name, 0)}")
+                raise Broken(
+                    "I3 capacity", f"{sight.place} runs {used[name]} {name} of {totals.get(name, 0)}"
+                )
 
     def finished(self, sight: Finished) -> None:
         """Less is used."""

@@ -55,7 +55,9 @@ def _check_reservations(scheduler: Scheduler, ledger: Ledger) -> None:
         for at, page in sorted(ledger.jobs[number].pages.pages.items()):
             indices = np.flatnonzero(page.state == State.active)
             columns = (page.agent[indices].tolist(), page.attempt[indices].tolist())
-            rows += [(at * 4096 + index, *facts) for index, *facts in zip(indices.tolist(), *columns, strict=True)]
+            rows += [
+                (at * 4096 + index, *facts) for index, *facts in zip(indices.tolist(), *columns, strict=True)
+            ]
         if rows:
             active[number] = rows
     kept: dict[int, list[tuple[int, int, int]]] = {}

@@ -25,14 +25,20 @@ class DurableFirst:
         self.jobs: dict[int, str] = {}
         self.names: set[str] = set()
         self.cancelled: set[int] = set()
-        self.sees: dict[type, Callable[..., None]] = {Durable: self.durable, Ordered: self.ordered, Replied: self.replied}
+        self.sees: dict[type, Callable[..., None]] = {
+            Durable: self.durable,
+            Ordered: self.ordered,
+            Replied: self.replied,
+        }
         self.sees[Checkpointed] = self.checkpointed
 
     def durable(self, sight: Durable) -> None:
         """Read the log."""
         for change in sight.part.changes:
             if isinstance(change, changes.Placed):
-                for (job, first, count, attempt), agent in zip(change.keys.spans(), change.agent, strict=True):
+                for (job, first, count, attempt), agent in zip(
+                    change.keys.spans(), change.agent, strict=True
+                ):
                     for index in range(first, first + count):
                         self.placed[job, index, attempt] = agent
             elif isinstance(change, changes.Ended):
@@ -66,16 +72,18 @@ class DurableFirst:
         name = ".".join(map(str, key))
         if isinstance(order, Start):
             if self.placed.get(key) != agent:
-                raise Broken("K2 durable first", f"start of {name} on agent {agent} before its placement")
+                raise Broken("durable first", f"start of {name} on agent {agent} before its placement")
         elif self.placed.get(key) == agent and key not in self.ended:
-            raise Broken("K2 durable first", f"{order.what.name} of {name} acknowledged before its end")
+            raise Broken("durable first", f"{order.what.name} of {name} acknowledged before its end")
         elif order.what == What.output and self.output.get(key) == 1 and self.placed.get(key) == agent:
-            raise Broken("K2 durable first", f"output of {name} acknowledged while it is pending")
+            raise Broken("durable first", f"output of {name} acknowledged while it is pending")
 
     def checkpointed(self, sight: Checkpointed) -> None:
         """A checkpoint stands for segments that are there, or were."""
         if sight.includes > sight.head:
-            raise Broken("checkpoints", f"{sight.key} includes {sight.includes}, the log ends at {sight.head}")
+            raise Broken(
+                "checkpoints", f"{sight.key} includes {sight.includes}, the log ends at {sight.head}"
+            )
 
     def replied(self, sight: Replied) -> None:
         """What is shown is what is stored."""

@@ -27,7 +27,9 @@ class Follow:
     def follows(self, sight: Follows) -> None:
         """Only who is told to look anew may be told of other segments than it asked for."""
         if sight.asked >= 0 and not sight.resync and sight.since != sight.asked:
-            raise Broken("I8 follow", f"{sight.follower} asked from {sight.asked}, is told from {sight.since}")
+            raise Broken(
+                "I8 follow", f"{sight.follower} asked from {sight.asked}, is told from {sight.since}"
+            )
         self.next[sight.follower] = sight.since
 
     def told(self, sight: Told) -> None:
@@ -44,4 +46,6 @@ class Follow:
 
     def settled(self, sight: Settled) -> None:
         """In the end those who still follow know all of it; others are not judged."""
-        self.last = {name: self.numbers[-1] + 1 - wanted for name, wanted in self.next.items() if self.numbers}
+        self.last = {
+            name: self.numbers[-1] + 1 - wanted for name, wanted in self.next.items() if self.numbers
+        }

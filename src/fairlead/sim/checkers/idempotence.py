@@ -21,7 +21,10 @@ class Idempotence:
             if isinstance(change, changes.Submitted) and change.key:
                 key = (change.tenant, change.key)
                 if key in self.stored:
-                    raise Broken("I9 once", f"'{change.key}' made submission {self.stored[key]} and {change.submission}")
+                    raise Broken(
+                        "I9 once",
+                        f"'{change.key}' made submission {self.stored[key]} and {change.submission}",
+                    )
                 self.stored[key] = change.submission
 
     def heard(self, sight: Heard) -> None:

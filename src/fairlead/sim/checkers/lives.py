@@ -41,7 +41,9 @@ class Lives:
             elif isinstance(change, changes.Submitted):
                 self._submitted(change)
             elif isinstance(change, changes.Placed):
-                for (job, first, count, attempt), agent in zip(change.keys.spans(), change.agent, strict=True):
+                for (job, first, count, attempt), agent in zip(
+                    change.keys.spans(), change.agent, strict=True
+                ):
                     for index in range(first, first + count):
                         self._placed((job, index), attempt, agent)
             elif isinstance(change, changes.Ended):
@@ -67,7 +69,7 @@ class Lives:
     def _placed(self, key: tuple[int, int], attempt: int, agent: int) -> None:
         life = self._step(key, State.active, State.waiting)
         if attempt != life.attempt + 1:
-            raise Broken("K1 attempts", f"{key} goes from attempt {life.attempt} to {attempt}")
+            raise Broken("attempts", f"{key} goes from attempt {life.attempt} to {attempt}")
         if attempt > self.most[key[0]]:
             raise Broken("budgets", f"{key} begins attempt {attempt} of at most {self.most[key[0]]}")
         life.attempt, life.agent = attempt, agent

@@ -39,7 +39,7 @@ class OneProcess:
 
     def heard(self, sight: Contact) -> None:
         """The longest silence of a machine counts for everything that runs there."""
-        before = self.contact.get(sight.place, 0)
+        before = self.contact.get(sight.place, sight.at)
         self.contact[sight.place] = sight.at
         gap = sight.at - before
         if gap < self.lost_after_ms - SLACK_MS:
@@ -64,7 +64,7 @@ class OneProcess:
                 raise Broken("I2 exclusive", where)
             # The older attempt must have been given up; it may be the one whose order came late.
             older = running if running.attempt < sight.attempt else sight
-            gap = max(sight.at - self.contact.get(older.place, 0), self.silence.get(other, 0))
+            gap = max(sight.at - self.contact.get(older.place, sight.at), self.silence.get(other, 0))
             if older is sight:
                 gap = max(gap, self.lapse.get(older.place, 0))
             if running.place != sight.place and gap < self.lost_after_ms - SLACK_MS:

@@ -28,9 +28,7 @@ class Results:
                 if change.agent[row] in self.blind or change.outcome[row] != Outcome.succeeded:
                     continue
                 for index in range(first, first + count):
-                    exits = [
-                        code for key, code in self.exits.items() if key[:3] == (job, index, attempt)
-                    ]
+                    exits = [code for key, code in self.exits.items() if key[:3] == (job, index, attempt)]
                     if 0 not in exits:
                         name = f"{job}/{index} attempt {attempt}"
                         raise Broken("results", f"{name} is told to have succeeded; it ended with {exits}")
