@@ -94,6 +94,43 @@ def test_what_ended_is_no_victim() -> None:
     assert site.victims(100, cpu=4000) == (1, [2])
 
 
+RUNNING = st.lists(
+    st.tuples(st.integers(1, 12), st.sampled_from([10, 20, 50]), st.integers(1, 3), st.booleans()),
+    max_size=40,
+)
+
+
+@given(RUNNING, st.integers(1, 8))
+@settings(max_examples=60, deadline=None)
+def test_the_agent_that_is_cleared_costs_the_lowest_priority_that_any_could(
+    running: list[tuple[int, int, int, bool]], wanted: int
+) -> None:
+    site = Site(cluster(*[{"cpu": 8000}] * 12))
+    shape = site.table.intern(asks(cpu=1000 * wanted))
+    placed: list[tuple[int, int, int]] = []
+    for key, (number, priority, cores, stays) in enumerate(running):
+        if site.table.free[0][number - 1] >= 1000 * cores:
+            site.run(key, number, priority, protected=stays, cpu=1000 * cores)
+            if not stays:
+                placed.append((number, priority, cores))
+            choose_victims(site.held, shape, 30, 0)
+    choice = choose_victims(site.held, shape, 30, 0)
+    levels = []
+    for number in range(1, 13):
+        for level in (0, 10, 20):
+            back = sum(cores for at, priority, cores in placed if at == number and priority <= level)
+            if site.table.free[0][number - 1] + 1000 * back >= 1000 * wanted:
+                levels.append(level)
+                break
+    assert (choice is None) == (not levels)
+    if choice is not None:
+        assert max((run.priority for run in choice.victims), default=0) == min(levels)
+        for run in choice.victims:
+            site.held.end(choice.agent, run.key)
+            site.table.give(run.shape, choice.agent, 1)
+        assert place(site.table, shape, 1, 1)
+
+
 def test_a_lot_goes_before_a_blocked_one_only_if_that_changes_nothing_for_it() -> None:
     table = cluster({"cpu": 4000})
     small, large = table.intern(asks(cpu=1000)), table.intern(asks(cpu=4000))
