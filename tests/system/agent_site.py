@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead.model.blocks import Row, Sealed, parse, payload_of, rows_of
+from fairlead.model.intake import Acked
 from fairlead.model.jobs import JobSpec, encode_spec
 from fairlead.model.keys import Keys
 from fairlead.model.orders import Beat, Frame, Load, Order, Servers, Specs, Start, Welcome, Word
@@ -27,7 +28,7 @@ from fairlead.shell.blobs.codec import expand
 from fairlead.shell.machine.keeper_link import KeeperLink
 from fairlead.shell.wire.agents import AgentDoor
 from fairlead.shell.wire.listening import Door, Listening, listen
-from fairlead.shell.wire.output import OutputDoor, Stored
+from fairlead.shell.wire.output import OutputDoor
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
@@ -155,7 +156,7 @@ class Site:
         if any(isinstance(word, Load) for word in frame.body):
             self.control.send(session, line.say([Beat()], 0))
 
-    async def _store(self, agent: int, block: bytes) -> Stored:
+    async def _store(self, agent: int, block: bytes) -> Acked:
         sealed = parse(block, expand)
         assert isinstance(sealed, Sealed)
         payload = payload_of(sealed, expand)
@@ -164,7 +165,7 @@ class Site:
         self.rows += rows
         self.moved.set()
         columns = zip(*((*row.key, row.stop + row.end) for row in rows), strict=True)
-        return Stored(*(list(column) for column in columns))
+        return Acked(*(list(column) for column in columns))
 
 
 class Process:

@@ -18,6 +18,7 @@ from tests.system.wire.ends import (
 )
 
 from fairlead.model.errors import Problem
+from fairlead.model.intake import Acked
 from fairlead.model.orders import (
     Frame,
     Reported,
@@ -31,14 +32,14 @@ from fairlead.shell.wire.control_line import ControlLine
 from fairlead.shell.wire.fronts import FrontDoor
 from fairlead.shell.wire.link import ControlLink
 from fairlead.shell.wire.listening import listen
-from fairlead.shell.wire.output import OutputDoor, OutputLine, Stored
+from fairlead.shell.wire.output import OutputDoor, OutputLine
 
 
 def test_garbage_is_refused_on_every_door_and_the_next_caller_is_served(papers: Papers) -> None:
     async def test() -> None:
         events = Events()
 
-        async def keep(agent: int, block: bytes) -> Stored | Problem:
+        async def keep(agent: int, block: bytes) -> Acked | Problem:
             raise AssertionError("garbage is no block")
 
         doors = AgentDoor(events, lambda _: 7), FrontDoor(events, is_server), OutputDoor(keep, lambda _: 7)
@@ -80,7 +81,7 @@ def test_a_certificate_of_another_role_is_not_admitted(papers: Papers) -> None:
     async def test() -> None:
         events = Events()
 
-        async def keep(agent: int, block: bytes) -> Stored | Problem:
+        async def keep(agent: int, block: bytes) -> Acked | Problem:
             raise AssertionError
 
         doors = AgentDoor(events, agent_of), FrontDoor(events, is_server), OutputDoor(keep, agent_of)

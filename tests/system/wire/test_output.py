@@ -20,13 +20,14 @@ from tests.system.wire.ends import (
 )
 
 from fairlead.model.errors import Problem
-from fairlead.shell.wire.output import OutputDoor, OutputLine, Stored
+from fairlead.model.intake import Acked
+from fairlead.shell.wire.output import OutputDoor, OutputLine
 from fairlead.shell.wire.pb import agent_pb2
 
 
-def stored(offset: int, count: int = 1) -> Stored:
+def stored(offset: int, count: int = 1) -> Acked:
     ones = [1] * count
-    return Stored(ones, ones, ones, ones, [0] * count, [offset] * count)
+    return Acked(ones, ones, ones, ones, [0] * count, [offset] * count)
 
 
 @asynccontextmanager
@@ -49,7 +50,7 @@ def test_blocks_arrive_in_order_and_are_acknowledged_when_kept(papers: Papers) -
     async def test() -> None:
         kept: list[bytes] = []
 
-        async def keep(agent: int, block: bytes) -> Stored:
+        async def keep(agent: int, block: bytes) -> Acked:
             assert agent == 7
             kept.append(block)
             await asyncio.sleep(0)
@@ -66,7 +67,7 @@ def test_blocks_arrive_in_order_and_are_acknowledged_when_kept(papers: Papers) -
             rows = 0
             while rows < len(blocks):
                 got = await line.receive()
-                assert isinstance(got, Stored)
+                assert isinstance(got, Acked)
                 rows += len(got.offset)
             await sending
             assert kept == blocks
@@ -79,7 +80,7 @@ def test_no_more_than_the_window_is_ever_unacknowledged(papers: Papers) -> None:
         open_blocks = asyncio.Event()
         now = peak = 0
 
-        async def keep(agent: int, block: bytes) -> Stored:
+        async def keep(agent: int, block: bytes) -> Acked:
             nonlocal now, peak
             now += 1
             peak = max(peak, now)
@@ -96,7 +97,7 @@ def test_no_more_than_the_window_is_ever_unacknowledged(papers: Papers) -> None:
             rows = len(receiving.result().offset)  # type: ignore[union-attr]
             while rows < 9:
                 got = await line.receive()
-                assert isinstance(got, Stored)
+                assert isinstance(got, Acked)
                 rows += len(got.offset)
             await sending
             assert peak == 3
@@ -106,7 +107,7 @@ def test_no_more_than_the_window_is_ever_unacknowledged(papers: Papers) -> None:
 
 def test_a_sender_beyond_its_credit_is_cut(papers: Papers) -> None:
     async def test() -> None:
-        async def keep(agent: int, block: bytes) -> Stored:
+        async def keep(agent: int, block: bytes) -> Acked:
             return stored(1)
 
         listening = await serve(papers, OutputDoor(keep, lambda _: 7, window=100))
@@ -141,7 +142,7 @@ def test_a_store_that_fails_ends_the_line_and_is_logged(
     papers: Papers, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
-        async def keep(agent: int, block: bytes) -> Stored:
+        async def keep(agent: int, block: bytes) -> Acked:
             raise OSError("disk gone")
 
         async with output_line(papers, keep) as (_, line):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from fairlead.agent.words import (
     key_of,
 )
 from fairlead.model.errors import Problem
+from fairlead.model.intake import Acked
 from fairlead.shell.machine.agent_loop import AgentLoop, Handlers
 from fairlead.shell.machine.spool import Spool
 
@@ -28,29 +29,12 @@ PAUSE_S = 0.002
 LOG = logging.getLogger(__name__)
 
 
-class Stored(Protocol):
-    """In columns: everything of these streams below `offset` is stored for good."""
-
-    @property
-    def job(self) -> Sequence[int]: ...
-    @property
-    def index(self) -> Sequence[int]: ...
-    @property
-    def attempt(self) -> Sequence[int]: ...
-    @property
-    def term(self) -> Sequence[int]: ...
-    @property
-    def stream(self) -> Sequence[int]: ...
-    @property
-    def offset(self) -> Sequence[int]: ...
-
-
 class OutputStream(Protocol):
     """One open line."""
 
     async def send(self, block: bytes) -> None: ...
 
-    async def receive(self) -> Stored | Problem: ...
+    async def receive(self) -> Acked | Problem: ...
 
     async def close(self) -> None: ...
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
-from msgspec import Struct
 
 from fairlead.model.errors import Problem
+from fairlead.model.intake import Acked
 from fairlead.shell.wire.dialling import Dialled, dial
 from fairlead.shell.wire.listening import Calls, Context, Served, accept, method, status
 from fairlead.shell.wire.pb import agent_pb2
@@ -35,35 +35,7 @@ METHOD = "Push"
 LOG = logging.getLogger(__name__)
 
 
-class Stored(Struct, frozen=True, gc=False):
-    """In columns: everything of this stream below `offset` is stored for good."""
-
-    job: list[int]
-    index: list[int]
-    attempt: list[int]
-    term: list[int]
-    stream: list[int]
-    offset: list[int]
-
-
-class Acknowledged(Protocol):
-    """The columns that a front acknowledges, wherever they come from."""
-
-    @property
-    def job(self) -> list[int]: ...
-    @property
-    def index(self) -> list[int]: ...
-    @property
-    def attempt(self) -> list[int]: ...
-    @property
-    def term(self) -> list[int]: ...
-    @property
-    def stream(self) -> list[int]: ...
-    @property
-    def offset(self) -> list[int]: ...
-
-
-OnBlock = Callable[[int, bytes], Awaitable[Acknowledged | Problem]]
+OnBlock = Callable[[int, bytes], Awaitable[Acked | Problem]]
 """(agent, block) to what may be acknowledged once it is stored, or why the block is refused."""
 
 
@@ -190,7 +162,7 @@ class OutputLine:
             self._credit -= len(block)
             self._dialled.outbox.put(agent_pb2.OutputUp(blocks=[block]).SerializeToString())
 
-    async def receive(self) -> Stored | Problem:
+    async def receive(self) -> Acked | Problem:
         """What is stored for good since the last call, or why nothing more will be."""
         while not isinstance(data := await self._dialled.read(), Problem):
             try:
@@ -205,7 +177,7 @@ class OutputLine:
                 self._end()
                 return Problem("malformed_frame", "columns of unequal length in an acknowledgement")
             if columns[0]:
-                return Stored(*columns)
+                return Acked(*columns)
         self._end()
         return data
 
