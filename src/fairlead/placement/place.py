@@ -9,7 +9,7 @@ are instances; else the best row is sought each time.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from fairlead.placement.table import AgentTable
 __all__ = ["explain", "place", "room"]
 
 MANY = 1 << 40
+# More candidates than this are no memory of where it ran, but a rule.
+WARM = 2
 # Above this many instances the candidates are cut out first.
 ONE_BY_ONE = 16
 ROW_BITS = 24
@@ -40,11 +42,13 @@ def place(
     last: int = 0,
     now: int = 0,
     among: Collection[int] | None = None,
+    warm: Sequence[int] = (),
 ) -> list[tuple[int, int]]:
     """Up to `count` instances as (agent, how many), room taken; `last` is used when nobody else fits.
 
     `among` names the only agents that may be taken; agents that end before `now` and the shape's run limit
-    are left out.
+    are left out. `warm` names agents where its kind last ran well: the first two go before all others, if
+    they have room now; nothing ever waits for them.
     """
     table.settle()
     count = min(count, _pooled(table, shape))
@@ -54,7 +58,7 @@ def place(
     out = _left_out(table, shape, shunned, now, among)
     chosen: Chosen = {}
     spared = table.rows.get(last)
-    if out is None and spared is None:
+    if out is None and spared is None and not warm:
         _fill(_Work(table, shape, column, column.score, most_rows, chosen), count)
         return [(table.numbers[row], many) for row, many in chosen.items()]
     score = column.score.copy()
@@ -63,12 +67,21 @@ def place(
     spare = int(score[spared]) if spared is not None else OUT
     if spared is not None:
         score[spared] = OUT
-    left = _fill(_Work(table, shape, column, score, most_rows, chosen), count)
+    for number in warm[:WARM]:
+        if (row := table.rows.get(number)) is not None and score[row] < LIMIT and count:
+            count = _fill(_Work(table, shape, column, _alone(column, row), most_rows, chosen), count)
+            score[row] = column.of_row(row)
+    left = _fill(_Work(table, shape, column, score, most_rows, chosen), count) if count else 0
     if spared is not None and left and spare < LIMIT and len(chosen) < most_rows:
-        score = np.full(len(table), OUT, np.int32)
-        score[spared] = column.of_row(spared)
-        _fill(_Work(table, shape, column, score, most_rows, chosen), left)
+        _fill(_Work(table, shape, column, _alone(column, spared), most_rows, chosen), left)
     return [(table.numbers[row], many) for row, many in chosen.items()]
+
+
+def _alone(column: Column, row: int) -> Scores:
+    """Scores by which only this row can be taken."""
+    score = np.full(len(column.score), OUT, np.int32)
+    score[row] = column.of_row(row)
+    return score
 
 
 class _Work:
