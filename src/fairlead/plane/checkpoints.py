@@ -126,17 +126,21 @@ class Checkpoints:
         self.retry_at = now + self.pause
 
 
-def load_ledger(loaded: Loaded) -> tuple[Ledger, list[Part]]:
-    """The ledger that values and segments make, and the segments that count."""
+def load_ledger(loaded: Loaded) -> tuple[Ledger, list[tuple[int, bytes]]]:
+    """The ledger that values and segments make, and the segments that count, as they are stored.
+
+    One batch at a time is read into records: those of a whole log are ten times its bytes.
+    """
     ledger = Ledger()
     covered = records.load_values(ledger, loaded.values)
-    parts = list(whole_batches(_decoded(loaded)))
-    for part in parts:
+    counted: set[int] = set()
+    for part in whole_batches(_decoded(loaded)):
+        counted.add(part.n)
         for change in part.changes:
             kept = _uncovered(change, part.n, covered)
             if kept is not None:
                 ledger.apply(kept, part.term, part.at)
-    return ledger, parts
+    return ledger, [(n, segment) for n, segment in loaded.segments if n in counted]
 
 
 def _decoded(loaded: Loaded) -> Iterator[Part]:

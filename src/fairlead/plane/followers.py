@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from fairlead.controllers.names import no_such
-from fairlead.model.changes import Part, decode, encode
+from fairlead.model.changes import Part, decode
 from fairlead.model.requests import LOOK_ROWS, Follow, Following, Look, Reply, Seen
 
 
@@ -35,11 +35,11 @@ class Followers:
         self.size = 0
         self.head = 0
 
-    def begin(self, parts: list[Part], head: int) -> None:
+    def begin(self, segments: list[tuple[int, bytes]], head: int) -> None:
         """A new term: what was loaded can be told again."""
         self.end()
-        for part in parts:
-            self._keep(part.n, encode(part))
+        for n, segment in segments:
+            self._keep(n, segment)
         self.head = head
 
     def end(self) -> None:

@@ -192,10 +192,10 @@ class Plane:
         if not isinstance(answer, Loaded):
             self.load_at = now + LOAD_RETRY_MS
             return
-        ledger, parts = load_ledger(answer)
+        ledger, segments = load_ledger(answer)
         self.journal = Journal(answer.head, fence.term)
         self.checkpoints = Checkpoints(ledger, answer)
-        self.followers.begin(parts, answer.head)
+        self.followers.begin(segments, answer.head)
         servers = partial(self.followers.show, self.leadership.address, fence.term)
         self.core = Core(ledger, self.journal, fence, self.settings, now, servers)
         self.core.agents.servers = self._servers()
