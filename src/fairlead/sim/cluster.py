@@ -146,12 +146,12 @@ class Cluster:
                 found += [f"{machine.name} holds {one.key}" for one in core._attempts]  # type: ignore[union-attr]
             if machine.hollow and machine.alive and core is not None and core._held:  # type: ignore[union-attr]
                 found.append(f"{machine.name} holds ends")
-        core = self.leader()
-        if core is None:
+        lead = self.leader()
+        if lead is None:
             found.append("nobody leads")
         else:
             found += [
-                f"agent {agent} is reserved for {jobs}" for agent, jobs in core.scheduler.kept.holds.items()
+                f"agent {agent} is reserved for {jobs}" for agent, jobs in lead.scheduler.kept.holds.items()
             ]
         for number, job in self.record.ledger.jobs.items():
             if job.pending_output:

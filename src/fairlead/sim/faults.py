@@ -227,7 +227,12 @@ class Faults:
         net, ways = self.cluster.net, self._ways(args["way"])
         places = [machine.name for machine in self._machines(args)]
         cuts = [net.cut(place, end, ways, bool(args["lossy"])) for place in places for end in ends]
-        return lambda: [cut() for cut in cuts] and None
+
+        def heal() -> None:
+            for cut in cuts:
+                cut()
+
+        return heal
 
     def _cut_client(self, args: dict[str, int]) -> Undo:
         cluster = self.cluster

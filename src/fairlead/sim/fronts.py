@@ -68,8 +68,11 @@ class Front:
         number, life = link.number, self.life
         self._links[number] = link
         link.heard[1] = lambda rows: self._take(life, number, rows)
-        link.ended[1] = lambda: self._links.pop(number, None) and None
+        link.ended[1] = partial(self._forget, number)
         return True
+
+    def _forget(self, link: int) -> None:
+        self._links.pop(link, None)
 
     def _take(self, life: int, link: int, rows: object) -> None:
         assert isinstance(rows, list)
