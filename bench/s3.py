@@ -13,9 +13,17 @@ from bench.site import BenchSite, script, site
 from bench.table import Row, row, versions
 
 AGENTS, SLOTS = 20, 32
-INSTANCES = 200_000
 WARM_UP = 20_000
-WHAT = f"array of {INSTANCES:,}, {AGENTS} hollow agents of {SLOTS} slots"
+
+
+def size(how: How) -> int:
+    """Instances of the array."""
+    return 200_000 if how.full else 100_000
+
+
+def what(how: How) -> str:
+    """As the row says it."""
+    return f"array of {size(how):,}, {AGENTS} hollow agents of {SLOTS} slots"
 
 
 def in_turn(where: BenchSite, how: How) -> tuple[list[float], list[float]]:
@@ -25,15 +33,15 @@ def in_turn(where: BenchSite, how: How) -> tuple[list[float], list[float]]:
     ours: list[float] = []
     bare: list[float] = []
     for _ in range(how.runs):
-        bare.append(bare_rate())
-        ours.append(where.array(INSTANCES))
+        bare.append(bare_rate(size(how)))
+        ours.append(where.array(size(how)))
     return ours, bare
 
 
-def bare_rate() -> float:
+def bare_rate(instances: int) -> float:
     """The same without a model, TLS or API."""
     shape = ("--agents", str(AGENTS), "--slots", str(SLOTS), "--runs", "1")
-    return float(script("bare.py", "--instances", str(INSTANCES), *shape)["value"])
+    return float(script("bare.py", "--instances", str(instances), *shape)["value"])
 
 
 def rows(how: How) -> list[Row]:
@@ -45,7 +53,7 @@ def rows(how: How) -> list[Row]:
     goal = "value >= 20000 and ratio >= 0.2"
     command = how.command("S3")
     return [
-        row("S3", WHAT, ours, "instances/s", goal, reference, command=command, note=note),
+        row("S3", what(how), ours, "instances/s", goal, reference, command=command, note=note),
         *(_beside(peer, ours, how) for peer in (NAMES if how.peers else ())),
     ]
 

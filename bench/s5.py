@@ -23,7 +23,7 @@ SLOTS = 2
 
 def rows(how: How) -> list[Row]:
     """Ours, the loop and the loop in groups, in turn."""
-    tasks = 3000 if how.full else 1000
+    tasks = 3000 if how.full else 500
     ours: list[float] = []
     loops: dict[str, list[float]] = {"bare": [], "groups": []}
     with site() as where, Groups() as groups:

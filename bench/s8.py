@@ -43,10 +43,11 @@ def rows(how: How) -> list[Row]:
         for where in (remote, embedded):
             where.join(s3.AGENTS, s3.SLOTS)
             where.array(s3.WARM_UP)
-        pairs = [(remote.array(s3.INSTANCES), embedded.array(s3.INSTANCES)) for _ in range(how.runs)]
+        size = s3.size(how)
+        pairs = [(remote.array(size), embedded.array(size)) for _ in range(how.runs)]
     ours, sqlite = zip(*pairs, strict=True)
     reference = ("the same with SQLite", statistics.median(sqlite))
     known = {**versions(), "etcd": etcd_version()}
-    what = f"{s3.WHAT}, etcd of one member"
+    what = f"{s3.what(how)}, etcd of one member"
     command = how.command("S8")
     return [row("S8", what, ours, "instances/s", "ratio >= 0.6", reference, command=command, versions=known)]
