@@ -231,7 +231,7 @@ def test_a_taken_port_is_said_with_the_line_that_takes_another(shared_site: Site
         other.close()
 
 
-@pytest.mark.parametrize("door", [1, 2])
+@pytest.mark.parametrize("door", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_taken_port_of_another_door_is_said_too(tmp_path: Path, door: int) -> None:
     person = Person(tmp_path / "home")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -252,6 +252,7 @@ def test_without_a_site_it_says_how_to_get_one(tmp_path: Path) -> None:
     assert nobody.run("context", "list").out == b""
 
 
+@pytest.mark.slow
 def test_no_server_is_125_after_the_connect_timeout_and_its_fix_brings_it_back(shared_site: Site) -> None:
     site = shared_site
     site.down()

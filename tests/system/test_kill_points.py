@@ -77,6 +77,7 @@ def test_an_agent_killed_under_its_work_adopts_it_with_its_end_and_its_whole_out
     assert site.instance(job)["attempt"] == 1
 
 
+@pytest.mark.slow
 def test_the_run_limit_is_kept_when_the_agent_is_gone(site: Site, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job = held_open(site, gate, "--limit", "2s")
@@ -108,6 +109,7 @@ def test_work_whose_keeper_is_killed_ends_at_once_and_is_rerun(site: Site, tmp_p
     assert site.instance(job)["attempt"] == 2
 
 
+@pytest.mark.slow
 def test_work_of_a_machine_that_died_is_finished_on_another(site: Site, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job = held_open(site, gate)
@@ -121,6 +123,7 @@ def test_work_of_a_machine_that_died_is_finished_on_another(site: Site, tmp_path
     assert site.instance(job)["agent"] != f"agent-{number}"
 
 
+@pytest.mark.slow
 def test_after_down_and_up_what_ended_is_there_and_what_ran_runs_again(site: Site, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     ended = site.run("run", "--detach", "--", "sh", "-c", "echo kept; exit 3").text
@@ -138,6 +141,7 @@ def test_after_down_and_up_what_ended_is_there_and_what_ran_runs_again(site: Sit
     assert (done.code, done.out) == (4, b"before\nafter\n")
 
 
+@pytest.mark.slow
 def test_a_standing_still_control_goes_on_where_it_stood(site: Site, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job = held_open(site, gate)
