@@ -5,6 +5,8 @@ The alphabet has no letter that is read as another (no i, l, o, u), so an id sur
 
 from __future__ import annotations
 
+# Every number of 64 bits with a sign; above some thousands of digits Python itself refuses.
+MOST_DIGITS = 19
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -30,6 +32,11 @@ def unspell(text: str) -> int | None:
             return None
         number = number * 32 + at
     return number
+
+
+def whole_number(text: str) -> int | None:
+    """A number as people type one; None for anything else, also for what other scripts call digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
 
 def job_id(number: int) -> str:

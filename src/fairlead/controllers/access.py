@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 
+from fairlead.base.ids import whole_number
 from fairlead.controllers.ledger import Ledger, Token
 from fairlead.controllers.names import no_such
 from fairlead.controllers.work import Record, Say
@@ -142,9 +143,7 @@ class Access:
 
     def want_agent(self, request: WantAgent) -> Changed | Problem:
         """Cordon, drain, ban, or open an agent again."""
-        number = self.ledger.agent_names.get(request.name, 0)
-        if not number and request.name.isdigit():
-            number = int(request.name)
+        number = self.ledger.agent_names.get(request.name) or whole_number(request.name) or 0
         agent = self.ledger.agents.get(number)
         if agent is None:
             return no_such("agent", request.name)

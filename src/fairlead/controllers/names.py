@@ -5,7 +5,7 @@ An id wins over a name, a job over a submission.
 
 from __future__ import annotations
 
-from fairlead.base.ids import find_job_number, unspell
+from fairlead.base.ids import find_job_number, unspell, whole_number
 from fairlead.controllers.ledger import Job, Ledger, Submission
 from fairlead.model.errors import Problem
 
@@ -24,8 +24,9 @@ def find_submission(ledger: Ledger, name: str, tenant: str) -> Submission | None
         mine = (one.number for one in ledger.submissions.values() if one.tenant == tenant)
         return ledger.submissions.get(max(mine, default=0))
     head, _, tail = name.rpartition("-")
-    if head and tail.isdigit():
-        found = ledger.submissions.get(int(tail))
+    number = whole_number(tail)
+    if head and number is not None:
+        found = ledger.submissions.get(number)
         if found is not None and found.name == head and found.tenant == tenant:
             return found
     return ledger.submissions.get(ledger.submission_names.get((tenant, name), 0))

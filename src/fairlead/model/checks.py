@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from fairlead.model.keys import Keys
 from fairlead.model.lifecycles import Outcome, Stage
+from fairlead.model.orders import Hello
 from fairlead.model.reasons import Reason
 
 LARGEST = {"job": 1 << 53, "first": 1 << 31, "count": 1 << 31, "attempt": 0xFFFF}
@@ -31,6 +32,25 @@ RANGES: dict[str, tuple[int, int]] = {
     "out_length": (0, 1 << 62),
     "err_length": (0, 1 << 62),
 }
+
+
+# An agent that says more of itself than this is none of ours: every name is a column over all agents.
+LONGEST_NAME = 256
+MOST_NAMES = 64
+LARGEST_TOTAL = (1 << 53) - 1
+MOST_DEVICES = 1024
+
+
+def hello_flaw(hello: Hello) -> str | None:
+    """What is wrong with what an agent says it is, or None."""
+    if len(hello.names) != len(hello.totals) or len(hello.names) > MOST_NAMES:
+        return "names and totals do not belong together"
+    if max(map(len, (hello.boot, hello.mark, *hello.names))) > LONGEST_NAME:
+        return "a name is too long"
+    for name, total in zip(hello.names, hello.totals, strict=True):
+        if not 0 <= total <= (MOST_DEVICES * 1000 if name == "gpu" else LARGEST_TOTAL):
+            return f"no machine has that much {name}"
+    return None
 
 
 def flaw(record: Struct) -> str | None:

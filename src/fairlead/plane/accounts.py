@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.base.ids import job_id
+from fairlead.base.ids import job_id, whole_number
 from fairlead.controllers.ledger import Job, Ledger
 from fairlead.controllers.names import find_job, find_work, no_such, submission_name
 from fairlead.controllers.work import shape_of
@@ -34,15 +34,15 @@ class Accounts:
         if job is not None:
             return job, None
         head, _, tail = name.rpartition("/")
-        work = find_work(self.ledger, head if tail.isdigit() and head else name, tenant)
+        index = whole_number(tail) if head else None
+        work = find_work(self.ledger, name if index is None else head, tenant)
         if not work:
             return no_such("job", name)
         if len(work) > 1:
             return _several(name, work)
         job = work[0]
-        if not (tail.isdigit() and head):
+        if index is None:
             return job, None
-        index = int(tail)
         if index >= job.spec.count:
             why = f"it has {job.spec.count}, from 0 to {job.spec.count - 1}"
             return Problem("no_such", f"job '{head}' has no instance {index}", why)

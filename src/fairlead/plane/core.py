@@ -16,6 +16,7 @@ from fairlead.controllers.submissions import submit
 from fairlead.controllers.work import Work
 from fairlead.model import requests, wall
 from fairlead.model.changes import Change
+from fairlead.model.errors import Problem
 from fairlead.model.limits import STEP_DECISIONS, Settings
 from fairlead.model.orders import Beat, Frame
 from fairlead.model.reasons import Reason
@@ -129,6 +130,8 @@ class Core:
         self.agents.hang_ups.clear()
 
     def _cancel(self, asked: requests.Cancel) -> Reply:
+        if not asked.reason or asked.reason not in frozenset(Reason):
+            return Problem("invalid", f"{asked.reason} is no reason to end work")
         said: list[str] = []
         found_any = False
         for name in asked.names:

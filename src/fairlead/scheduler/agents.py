@@ -12,7 +12,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from fairlead.model import orders, wall
-from fairlead.model.checks import flaw
+from fairlead.model.checks import flaw, hello_flaw
 from fairlead.model.keys import Keys, Rows
 from fairlead.model.lifecycles import Presence, Stage, Wanted
 from fairlead.model.orders import How
@@ -111,6 +111,9 @@ class Agents:
         agent, line = self.strangers[session]
         if not isinstance(word, orders.Hello):
             return  # A refused agent ends what it holds; nothing it says is believed.
+        if hello_flaw(word):
+            self.hang_up(session)
+            return
         refusal = self._refusal(agent, word, now)
         if refusal:
             self.scheduler.orders.setdefault(session, []).append(self._welcome(refusal))

@@ -21,11 +21,14 @@ from fairlead.model.requests import (
     Attend,
     Cancel,
     Elsewhere,
+    Explain,
     Follow,
     Following,
+    History,
     Look,
     Seen,
     Submit,
+    WantAgent,
 )
 from fairlead.model.storage import Commit, Deposed, Fence, Load, Loaded, Renew
 from fairlead.plane.checkpoints import load_ledger
@@ -279,6 +282,51 @@ def test_frames_that_make_no_sense_end_the_session_and_nothing_else() -> None:
     back = talk.connect(1).ready()
     back.say(orders.Ended(Keys([1], [0], [1], [1]), [], [1], [0], [0], [0], [0], [0]))
     assert back.hung_up
+
+
+@pytest.mark.parametrize("name", ["a-²", "a/²", "²", "a-" + "9" * 5_000, "a/" + "9" * 5_000, "٣"])
+def test_what_only_looks_like_a_number_is_a_name_that_nobody_has(name: str) -> None:
+    talk = Conversation()
+    talk.submit(name="a")
+    looks = [Look(kind, "default", name) for kind in ("jobs", "submissions", "instances", "agents")]
+    asked = [*looks, Explain(name, "default"), History(name, "default"), WantAgent(name, 1, "")]
+    for request in asked:
+        assert talk.ask(request).code == "no_such", request  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("total", [-1, 1 << 53, 1 << 63, -(1 << 63), 2_000_000])
+def test_an_agent_that_claims_what_no_machine_has_is_not_let_in(total: int) -> None:
+    talk = Conversation()
+    agent = talk.connect(talk.join())
+    agent.say(orders.Hello("boot", "mark", None, ["gpu"], [total], [], []))
+    assert agent.hung_up
+    again = talk.connect(agent.number).ready()
+    assert not again.hung_up
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        orders.Hello("x" * 2_000_000, "mark", None, ["cpu"], [1], [], []),
+        orders.Hello("boot", "mark", None, ["cpu"], [], [], []),
+        orders.Hello("boot", "mark", None, [f"r{n}" for n in range(1_000)], [1] * 1_000, [], []),
+    ],
+)
+def test_an_agent_that_says_too_much_of_itself_is_not_let_in(odd: orders.Hello) -> None:
+    talk = Conversation()
+    agent = talk.connect(talk.join())
+    agent.say(odd)
+    assert agent.hung_up
+    assert talk.plane.core is not None
+    assert not talk.plane.core.ledger.agents[agent.number].boot
+
+
+@pytest.mark.parametrize("reason", [-1, 0, 7_777])
+def test_work_is_not_cancelled_for_a_reason_that_nobody_knows(reason: int) -> None:
+    talk, _ = site_with_agent()
+    talk.submit()
+    assert talk.ask(Cancel(["job"], "default", reason)).code == "invalid"  # type: ignore[union-attr]
+    assert talk.job()["state"] == "running"
 
 
 def test_followers_hear_every_segment_once_and_in_order() -> None:
