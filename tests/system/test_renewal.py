@@ -22,7 +22,7 @@ LIFE_S = 4
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     one = Site(tmp_path_factory.mktemp("renewal"), agents=1)
     server = one.folder / "server"
-    server.mkdir(parents=True)
+    server.mkdir(0o700, parents=True)
     (server / "settings.yaml").write_text(f"lost_after: 5s\ncertificates: {LIFE_S}s\n")
     one.up()
     yield one
@@ -87,6 +87,15 @@ def test_an_agent_whose_certificate_expired_yesterday_comes_back_by_itself(site:
     site.up()
     assert of_agent(site).until_ms > now_ms() - DAY_MS
     assert site.run("run", "--", "echo", "back").text == "back"
+
+
+def test_keys_and_output_are_for_their_owner_alone(site: Site) -> None:
+    server, agent = site.folder / "server", home(site)
+    for folder in (server, server / "keys", server / "blobs", agent, agent / "identity", agent / "spool"):
+        assert oct(folder.stat().st_mode & 0o777) == "0o700", folder
+    keys = [server / "keys" / name for name in ("site.key", "authority", "server/key.pem")]
+    for path in (*keys, server / "store.db", server / "api.sock", agent / "identity" / "key.pem"):
+        assert oct(path.stat().st_mode & 0o777) == "0o600", path
 
 
 def test_the_address_that_is_kept_is_enough_and_another_can_be_told(site: Site) -> None:

@@ -72,7 +72,7 @@ def main(told: Mapping[str, Any]) -> int:
 
 def _run_folder(options: Options) -> Problem | None:
     folder = Path(options.dir).resolve()
-    refusal = make_folder(folder, 0o700)
+    refusal = make_folder(folder)
     if refusal is not None:
         return refusal
     with open(folder / "agent.lock", "a+") as lock:

@@ -42,10 +42,10 @@ def check_listen(text: str) -> Problem | None:
     return Problem("bad_address", f"{text} is no HOST:PORT", why, "--listen", "--listen 127.0.0.1:0")
 
 
-def make_folder(folder: Path, mode: int = 0o777) -> Problem | None:
-    """Make it with what is above it, or say why that cannot be."""
+def make_folder(folder: Path) -> Problem | None:
+    """Make it, for its owner alone, with what is above it; or say why that cannot be."""
     try:
-        folder.mkdir(mode, parents=True, exist_ok=True)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
     except OSError as fault:
         why = fault.strerror or str(fault)
         fix = f"--dir {data_home()}"

@@ -132,7 +132,7 @@ class Up:
 
     def _start_agent(self, name: str, number: int) -> int:
         folder = self.folder / "agents" / str(number)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
         cpus, memory = share(self.agents)
         command = ["agent", "--dir", str(folder), "--cpus", str(cpus), "--memory", f"{memory}B"]
         command += ["--join", self._http()]

@@ -33,7 +33,9 @@ class FolderBlobs:
         self._mine = secrets.token_hex(8)
         self._count = itertools.count()
         self._settled: set[Path] = set()
-        self._aside.mkdir(parents=True, exist_ok=True)
+        # What people's work wrote is for nobody else on this machine.
+        root.mkdir(0o700, parents=True, exist_ok=True)
+        self._aside.mkdir(exist_ok=True)
         for folder in (root, root.parent):
             _sync_folder(folder)
         self._sweep()

@@ -147,7 +147,10 @@ async def _roster_refusal(site: Site, number: int) -> Problem | None:
         return _not_renewed(f"agent {number} is not known here", "fairlead token create --role agent")
     agent = seen.items[0]
     if agent["wanted"] == Wanted.banned.name:
-        return _not_renewed(f"{agent['name']} is banned", f"fairlead uncordon {agent['name']}")
+        name = agent["name"]
+        return _not_renewed(
+            f"{name} is banned", f"an operator opens it again: POST /v1/agents/{name}/uncordon"
+        )
     return None
 
 

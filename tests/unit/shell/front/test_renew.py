@@ -59,7 +59,7 @@ def test_an_agent_of_the_roster_gets_its_next_certificate_without_a_token(
 @pytest.mark.parametrize(
     ("certificate", "why", "fix"),
     [
-        ("agent 5", "five is banned", "fairlead uncordon five"),
+        ("agent 5", "five is banned", "an operator opens it again: POST /v1/agents/five/uncordon"),
         ("agent 4", "agent 4 is not known here", "fairlead token create --role agent"),
         ("agent 9", "agent 9 is not known here", "fairlead token create --role agent"),
         ("server 3", "it is a server's, and only agents ask here", ""),
