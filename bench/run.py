@@ -1,6 +1,6 @@
 """The table of figures: which measurements are run, how they are shown, and where they are kept.
 
-python -m bench.run [S3 S5 …] [--full] [--peers] [--cache DIR] [-o json|table]
+python -m bench.run [S3 S5 …] [--full] [--peers] [--cache DIR] [--check] [-o json|table]
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from bench.table import Row, show
 # The short set stays under five minutes.
 SHORT = ("S3", "S5", "S6", "S7", "S8", "S11", "S14")
 ALL = ("S3", "S5", "S6", "S7", "S8", "S11", "S12", "S13", "S14")
+# What `--check` demands, with slack for a busy machine: the least ratio of an id to a reference.
+FLOORS = {("S3", "bare skeleton"): 0.08}
 RESULTS = ROOT / "bench" / "results"
 
 
@@ -54,8 +56,18 @@ def document(row: Row) -> dict[str, Any]:
     return {**msgspec.to_builtins(row), "met": row.met}
 
 
-def run(ids: Sequence[str], how: How, output: str) -> int:
-    """Measure, keep, show; 1 when something could not be measured."""
+def fallen(rows: Sequence[Row]) -> list[str]:
+    """What is below its floor."""
+    floors = [(row, FLOORS.get((row.id, row.reference_name), 0.0)) for row in rows]
+    return [
+        f"{row.id}: {row.ratio:.3g} of the {row.reference_name}, at least {floor:g} is demanded"
+        for row, floor in floors
+        if row.ratio < floor
+    ]
+
+
+def run(ids: Sequence[str], how: How, output: str, check: bool = False) -> int:
+    """Measure, keep, show; 1 when something could not be measured, or with `check` is below its floor."""
     known = [id.upper() for id in ids] or list(ALL if how.full else SHORT)
     strange = [id for id in known if id not in ALL]
     if strange:
@@ -75,7 +87,10 @@ def run(ids: Sequence[str], how: How, output: str) -> int:
                 print(f"{row.id}: {row.note}")
         for id, why in left.items():
             print(f"{id} was not measured: {why}")
-    return 1 if left else 0
+    low = fallen(rows) if check else []
+    for line in low:
+        print(f"error: {line}", file=sys.stderr)
+    return 1 if left or low else 0
 
 
 def default_cache() -> Path:
@@ -91,10 +106,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--full", action="store_true", help="all of them, more repetitions")
     parser.add_argument("--peers", action="store_true", help="beside other schedulers")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="where those are installed")
+    parser.add_argument("--check", action="store_true", help="fail when a ratio is below its floor")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     given = parser.parse_args(arguments)
     how = How(given.full, given.cache.absolute() if given.peers else None)
-    return run(given.ids, how, given.output)
+    return run(given.ids, how, given.output, given.check)
 
 
 if __name__ == "__main__":

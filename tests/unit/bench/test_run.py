@@ -47,6 +47,17 @@ def test_programs_read_one_document(measured: Path, capsys: pytest.CaptureFixtur
     assert told["left"] == {}
 
 
+def test_a_ratio_below_its_floor_fails_a_check_and_nothing_else(
+    measured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "FLOORS", {("S6", "a pipe"): 4.0})
+    assert run.run(["S6"], How(), "table") == 0
+    assert run.run(["S6"], How(), "table", check=True) == 1
+    assert "S6: 3.5 of the a pipe, at least 4 is demanded" in capsys.readouterr().err
+    monkeypatch.setattr(run, "FLOORS", {("S6", "a pipe"): 3.0})
+    assert run.run(["S6"], How(), "table", check=True) == 0
+
+
 def test_an_unknown_id_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.run(["S99"], How(), "table") == 2
     assert "there is no S99" in capsys.readouterr().err
