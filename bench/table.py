@@ -82,8 +82,8 @@ def row(
     reference: tuple[str, float],
     **more: Any,
 ) -> Row:
-    """The row of several repetitions: their median and how far they lie apart."""
-    value = statistics.median(values)
+    """The row of several repetitions: their median, or what `pick` takes, and how far they lie apart."""
+    value = more.pop("pick", statistics.median)(values)
     name, against = reference
     return Row(
         id=id,

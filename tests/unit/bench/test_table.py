@@ -59,6 +59,11 @@ def test_a_row_is_the_median_of_its_repetitions_and_how_far_they_lie_apart() -> 
     assert {"python", "kernel", "fairlead", "grpcio"} <= made.versions.keys()
 
 
+def test_a_row_may_stand_for_the_worst_of_its_repetitions() -> None:
+    made = row("S13", "a gap", [7.0, 5.0, 9.0], "s", "ratio <= 2", ("the lease", 5.0), pick=max)
+    assert (made.value, made.spread, made.ratio) == (9.0, (5.0, 9.0), 1.8)
+
+
 @pytest.mark.parametrize(
     ("target", "met"),
     [
