@@ -65,7 +65,7 @@ hellos = st.builds(
     orders.Hello, text, text, st.none() | fences, st.sampled_from([["cpu"], ["cpu", "gpu"], [], ["", "cpu"]]),
     st.lists(number, max_size=3), texts, texts,
 )  # fmt: skip
-words = st.one_of(
+reports = st.one_of(
     hellos,
     columned(orders.Report, 2, text),
     st.builds(orders.Reported, number),
@@ -76,7 +76,8 @@ words = st.one_of(
     columned(orders.Retracted, 1),
     st.builds(orders.Load, number, number),
     st.builds(orders.Leaving, st.booleans(), number),
-    # Orders, which only control gives.
+)
+commands = st.one_of(
     st.builds(orders.Welcome, fences, number, number, st.booleans(), text),
     st.builds(orders.Servers, texts, texts),
     st.builds(orders.Start, keys(), texts, st.lists(number, max_size=2)),
@@ -86,7 +87,8 @@ words = st.one_of(
     st.builds(orders.Specs, texts, st.lists(st.binary(max_size=4), max_size=2)),
     st.builds(orders.Beat, st.none() | keys()),
     st.builds(orders.Moved, text),
-)  # fmt: skip
+)
+words = st.one_of(reports, commands)
 
 durations = st.sampled_from([0, 0, 1, 500, 60_000, 1 << 53, 1 << 63])
 specs = st.builds(
@@ -111,7 +113,7 @@ asks = st.one_of(
     st.builds(requests.Submit, text, text, text, tenants, text, st.lists(bodies, max_size=3)),
     st.builds(requests.Cancel, names, tenants, number),
     st.builds(requests.Attend, st.lists(number, max_size=3)),
-    st.builds(requests.Look, kinds, tenants, named, number, number, filters),
+    st.builds(requests.Look, kinds, tenants, st.just("") | named, number, number, filters),
     st.builds(requests.Explain, named, tenants),
     st.builds(requests.History, named, tenants),
     st.builds(
@@ -132,12 +134,14 @@ deeds = st.one_of(
     st.tuples(st.just("say"), st.lists(words, min_size=1, max_size=3), frames, mostly),
     st.tuples(st.just("greet"), st.lists(number, max_size=2)),
     st.tuples(st.just("submit"), st.integers(1, 6), st.integers(1, 3), st.booleans()),
-    st.tuples(st.just("work"), near, st.integers(-1, 2), st.booleans()),
+    st.tuples(st.just("work"), near, st.integers(1, 4), st.integers(-1, 2), st.booleans()),
+    st.tuples(st.just("work"), near, st.integers(1, 4), st.just(0), st.booleans()),
+    st.tuples(st.just("finish")),
     st.tuples(st.just("cut"), st.integers(0, 3)),
     st.tuples(st.just("event"), st.integers(0, 3), number, number, st.lists(words, max_size=1)),
     st.tuples(st.just("time"), st.sampled_from([1, 500, 20_000, 40_000, 700_000])),
 )
-stories = st.lists(deeds, max_size=14)
+stories = st.lists(deeds, min_size=8, max_size=24)
 
 Key = tuple[int, int, int]
 
@@ -222,6 +226,11 @@ class Play:
         self.liar = self.talk.connect(self.talk.join("liar"))
         self.jobs = 0
         self._links = 100
+        self._submit(3, 1, True)
+        self._submit(4, 2, False)
+        self._greet([2_000])
+        for agent in self.honest:
+            agent.obey()
 
     def tell(self, story: list[Any]) -> None:
         for what, *facts in story:
@@ -257,8 +266,16 @@ class Play:
         fields: dict[str, Any] = {"count": count, "ask": {"cpu": cpus * 1_000}, "retry_job": int(retry)}
         self._ask(submission(f"fuzz {name}", name=name, **fields))
 
-    def _work(self, at: int, exit: int, output: bool) -> None:
-        self.honest[at % 2].work(at, exit, output)
+    def _work(self, at: int, times: int, exit: int, output: bool) -> None:
+        for turn in range(times):
+            self.honest[(at + turn) % 2].work(at, exit, output)
+
+    def _finish(self) -> None:
+        """All that honest agents hold comes to its end."""
+        while any(agent.held for agent in self.honest):
+            for agent in self.honest:
+                agent.work(0, 0, False)
+                agent.obey()
 
     def _cut(self, whom: int) -> None:
         agent = self.honest[whom].link if whom < 2 else self.liar
