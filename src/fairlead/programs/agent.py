@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from fairlead.agent.core import Agent
 from fairlead.agent.words import Settings, StopAsked
+from fairlead.ctl.contexts import data_home
 from fairlead.model.errors import Problem
 from fairlead.programs.agent_setup import Dialler, Options, environment, measured_totals, pair
 from fairlead.programs.hollow import run_hollow_agents
@@ -58,7 +59,8 @@ class Folder(Struct, frozen=True):
 
 def main(told: Mapping[str, Any]) -> int:
     """Run until TERM or Ctrl-C; the exit code."""
-    options = msgspec.convert(told, Options)
+    given = {name: value for name, value in told.items() if value is not None}
+    options = msgspec.convert({"dir": default_folder(), **given}, Options)
     logging.basicConfig(
         level=logging.DEBUG if options.debug else logging.INFO,
         format="%(asctime)s agent %(levelname)s %(name)s: %(message)s",
@@ -68,6 +70,11 @@ def main(told: Mapping[str, Any]) -> int:
     else:
         problem = _run_folder(options)
     return 0 if problem is None else complain(problem)
+
+
+def default_folder() -> str:
+    """Where an agent that was told no folder keeps what it is."""
+    return f"{data_home()}-agent"
 
 
 def _run_folder(options: Options) -> Problem | None:

@@ -36,20 +36,28 @@ def main(told: Mapping[str, Any]) -> int:
         return 0
     if not options.yes and "server" in running and sys.stdin.isatty() and not _agreed(folder):
         return 1
+    unfinished = _unfinished(folder) if "server" in running else 0
     end(folder)
+    if unfinished:
+        talk.say(f"{unfinished} running instances were ended; they are run again when the site is back")
     talk.say(f"stopped; {folder} stays, and `fairlead up` goes on from it")
     return 0
 
 
 def _agreed(folder: Path) -> bool:
     """Ask, if anything runs."""
-    socket = folder.resolve() / "server" / "api.sock"
-    try:
-        status = Client(Site("local", f"unix://{socket}"), 2.0, Talk(quiet=True)).get("status")
-    except Failure:
-        return True  # A site that does not answer is ended without asking.
-    unfinished = status.get("unfinished", 0)
+    unfinished = _unfinished(folder)
     if not unfinished:
         return True
     print(f"{unfinished} instances run and will be ended; go on? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _unfinished(folder: Path) -> int:
+    """How many instances run; none, when the site does not say."""
+    socket = folder.resolve() / "server" / "api.sock"
+    try:
+        status = Client(Site("local", f"unix://{socket}"), 2.0, Talk(quiet=True)).get("status")
+    except Failure:
+        return 0
+    return int(status.get("unfinished", 0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import ssl
+import sys
 import time
 from collections.abc import Sequence
 from urllib.parse import SplitResult, urlsplit
@@ -23,6 +24,7 @@ from fairlead.shell.access.tls import https_client, https_stranger
 DEFAULT_PORT = 7410
 PATIENCE_S = 60.0
 RETRY_S = 0.5
+SAY_S = 10.0
 
 
 class Member(Struct, frozen=True):
@@ -73,6 +75,7 @@ def join(addresses: Sequence[str], asking: Asking, timeout_s: float = 600.0) -> 
     if not urls:
         return Problem("no_address", "where to join?", fix="fairlead agent --join HOST:PORT --token TOKEN")
     end = time.monotonic() + PATIENCE_S
+    said: float | None = None
     while True:
         for url in urls:
             answer = _join_at(url, token, asking, timeout_s)
@@ -80,6 +83,9 @@ def join(addresses: Sequence[str], asking: Asking, timeout_s: float = 600.0) -> 
                 return answer
         if time.monotonic() > end:
             return answer
+        if said is None or time.monotonic() - said >= SAY_S:
+            said = time.monotonic()
+            print(f"waiting for a server at {', '.join(addresses)}", file=sys.stderr, flush=True)
         time.sleep(RETRY_S)
 
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,8 +71,39 @@ def main(told: Mapping[str, Any]) -> int:
     gc.enable()  # The command line lives too briefly to collect; a server does not.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s control %(levelname)s %(name)s: %(message)s")
     folder = Path(options.dir).resolve()
-    problem = check_listen(options.listen) or make_folder(folder) or asyncio.run(_run(options, folder))
+    problem = check_listen(options.listen) or make_folder(folder) or _start(options, folder)
     return 0 if problem is None else complain(problem)
+
+
+def _start(options: Options, folder: Path) -> Problem | None:
+    """The folder remembers where the site's store and blobs are: after the first start it is enough."""
+    known = remembered(options, folder)
+    if isinstance(known, Problem):
+        return known
+    return asyncio.run(_run(replace(options, store=known["store"], blobs=known["blobs"]), folder))
+
+
+def remembered(options: Options, folder: Path) -> dict[str, str] | Problem:
+    """Store and blobs as given now, else as this folder knows them; a folder keeps to one kind of store."""
+    path = folder / "server.json"
+    alone = {"store": "", "blobs": ""}
+    known = read_json(path) or (alone if (folder / "store.db").exists() else None)
+    now = {"store": options.store, "blobs": options.blobs}
+    if known is None:
+        write_json(path, now)
+        return now
+    if options.store and bool(known["store"]) != bool(options.store):
+        return Problem(
+            "other_store",
+            f"the server in {folder} has its store elsewhere",
+            f"it was first started with {known['store'] or 'the store in its own folder'}",
+            "--store",
+            f"fairlead server --dir {folder}",
+        )
+    both = {name: now[name] or known[name] for name in now}
+    if both != known:
+        write_json(path, both)
+    return both
 
 
 async def _run(options: Options, folder: Path) -> Problem | None:
@@ -307,7 +338,7 @@ def _write_context(name: str, socket: str) -> None:
     """The people of this machine find the server without being told; a broken file of theirs is left alone."""
     with contextlib.suppress(Failure, OSError):
         _, known = contexts.load()
-        contexts.keep(contexts.Site(name or "local", f"unix://{socket}"), use=not known)
+        contexts.keep(contexts.Site(name or Path(socket).parent.name, f"unix://{socket}"), use=not known)
 
 
 async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:

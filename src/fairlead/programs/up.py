@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from fairlead.ctl.client import Client
-from fairlead.ctl.contexts import Site, keep
+from fairlead.ctl.contexts import Site, data_home, keep
 from fairlead.ctl.failures import Failure
 from fairlead.ctl.talk import Talk
 from fairlead.programs.places import (
@@ -59,11 +59,11 @@ def main(told: Mapping[str, Any]) -> int:
     up = Up(options)
     up.start()
     up.tell()
-    if options.detach:
+    if options.detach or not up.started:
         return 0
     up.wait()
     up.talk.say("stopping")
-    end(Path(options.dir))
+    end(up.folder, None if "server" in up.started else up.started)
     return 0
 
 
@@ -75,7 +75,10 @@ class Up:
         self.folder = Path(options.dir).resolve()
         self.agents = options.agents if options.agents is not None else known_agents(self.folder)
         self.talk = Talk(options.quiet)
-        self.site = Site(options.context or "local", f"unix://{self.folder / 'server' / 'api.sock'}")
+        name = "local" if self.folder == Path(data_home()).resolve() else self.folder.name
+        # What this call started, not what ran before it.
+        self.started: set[str] = set()
+        self.site = Site(options.context or name, f"unix://{self.folder / 'server' / 'api.sock'}")
         self.client = Client(self.site, READY_S, Talk(quiet=True))
 
     def start(self) -> None:
@@ -83,12 +86,14 @@ class Up:
         self._make_folders()
         running = processes(self.folder)
         if "server" not in running:
+            self.started.add("server")
             running["server"] = self._start_server()
         names: list[str] = []
         for number in range(1, self.agents + 1):
             name = f"agent-{number}"
             names.append(name)
             if name not in running:
+                self.started.add(name)
                 running[name] = self._start_agent(name, number)
             self._record(running)
         self._record(running)
@@ -166,7 +171,8 @@ class Up:
     def tell(self) -> None:
         """What stands, and what to do next."""
         cpus, memory = share(self.agents) if self.agents else (0, 0)
-        self.talk.say(f"ready   {self._http()}   folder {self.folder}")
+        ready = "ready " if self.started else "runs already "
+        self.talk.say(f"{ready}  {self._http()}   folder {self.folder}")
         agents = self.agents
         if agents:
             self.talk.say(f"agents  {agents}, each with {cpus} CPUs and {memory / 2**30:.1f} GiB")
@@ -199,16 +205,19 @@ def processes(folder: Path) -> dict[str, int]:
     return {name: pid for name, (pid, started) in known.items() if alive(pid) and _started(pid) == started}
 
 
-def end(folder: Path) -> None:
-    """End agents with what they run, then the server; the folder stays."""
+def end(folder: Path, only: Collection[str] | None = None) -> None:
+    """End agents with what they run, then the server; or only those of them. The folder stays."""
     folder = folder.resolve()
-    running = processes(folder)
-    agents = [pid for name, pid in running.items() if name != "server"]
-    _end_all(agents)
-    keepers = [pid for pid in (keeper_of(path) for path in sorted(folder.glob("agents/*"))) if pid]
-    _end_all(keepers)
+    running = {name: pid for name, pid in processes(folder).items() if only is None or name in only}
+    agents = {name: pid for name, pid in running.items() if name != "server"}
+    _end_all(list(agents.values()))
+    folders = [
+        path for path in sorted(folder.glob("agents/*")) if only is None or f"agent-{path.name}" in only
+    ]
+    _end_all([pid for pid in map(keeper_of, folders) if pid])
     _end_all([pid for name, pid in running.items() if name == "server"])
-    (folder / "up.json").unlink(missing_ok=True)
+    if only is None:
+        (folder / "up.json").unlink(missing_ok=True)
 
 
 def keeper_of(folder: Path) -> int:
