@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -74,6 +75,8 @@ def run(ids: Sequence[str], how: How, output: str, check: bool = False) -> int:
         print(f"error: there is no {', '.join(strange)}\n  why: there are {', '.join(ALL)}", file=sys.stderr)
         print("  fix: fairlead bench S3", file=sys.stderr)
         return 2
+    # Told to end, it ends the sites that it started too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows, left = measure(known, how)
     keep(rows)
     if output == "json":

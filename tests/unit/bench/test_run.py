@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +23,14 @@ def no_peer(_: How) -> list[object]:
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """S6 has a row at once, S13 none; results go to a folder of the test."""
     known = {"bench.s6": lambda how: [ROW], "bench.s13": no_peer}
     monkeypatch.setattr(run, "import_module", lambda name: types.SimpleNamespace(rows=known[name]))
     monkeypatch.setattr(run, "RESULTS", tmp_path)
-    return tmp_path
+    before = signal.getsignal(signal.SIGTERM)
+    yield tmp_path
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_rows_are_shown_and_kept_and_a_missing_one_is_named(
