@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.shell.access.made_site import NOW, joined
 from tests.unit.shell.front.harness import AUTHORITY, Answer, MemoryControl, running
 
 from fairlead.model import requests
 from fairlead.model.errors import Problem
+from fairlead.shell.access.ca import Authority
+from fairlead.shell.access.tls import https_client
 from fairlead.shell.front.site import Options
 
 AGENTS = [
@@ -84,3 +87,26 @@ def test_what_is_no_request_is_refused(tmp_path: Path) -> None:
     answer = renew(tmp_path, "agent 3", csr="nothing")
     assert (answer.status, answer.json["where"]) == (400, "csr")
     assert renew(tmp_path, "x" * 30_000).status == 400
+
+
+def test_who_connects_after_a_renewal_sees_the_new_certificate(tmp_path: Path) -> None:
+    authority = Authority.create("lab", NOW)
+    folder = tmp_path / "server"
+
+    async def shown(port: int) -> str:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=https_client(authority.pem))
+        told = writer.get_extra_info("peercert")
+        writer.close()
+        return str(told["serialNumber"])
+
+    async def work() -> None:
+        first = joined(authority, folder, "server", 1)
+        options = Options(port=0, certificate=str(folder / "cert.pem"), key=str(folder / "key.pem"))
+        async with running(tmp_path, options=options) as front:
+            assert int(await shown(front.site.port), 16) == first.serial
+            second = joined(authority, folder, "server", 1)
+            assert int(await shown(front.site.port), 16) == first.serial
+            front.site.show_certificate()
+            assert int(await shown(front.site.port), 16) == second.serial != first.serial
+
+    asyncio.run(work())
