@@ -8,10 +8,14 @@ only ever moves it forward.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from fairlead.placement.shapes import Interned
 from fairlead.placement.timeline import Booking, Timeline
+
+# When something ends early, so many of the lots that wait longest may move forward.
+MOST_MOVED = 64
 
 
 class Wish(NamedTuple):
@@ -94,11 +98,12 @@ class Promises:
 
     def _forward(self) -> None:
         """Everybody anew in the order of arrival; if that breaks a promise, each by itself, none later."""
-        before = {key: booking for key, (_, booking) in self.waiting.items()}
+        oldest = dict(islice(self.waiting.items(), MOST_MOVED))
+        before = {key: booking for key, (_, booking) in oldest.items()}
         for booking in before.values():
             self.timeline.cancel(booking)
         anew: dict[int, Booking] = {}
-        for key, (wish, _) in self.waiting.items():
+        for key, (wish, _) in oldest.items():
             found = self.timeline.earliest(wish.shape, wish.size, wish.run_ms)
             if found is None or found.start > self.promised[key]:
                 break
@@ -111,11 +116,11 @@ class Promises:
             self.timeline.cancel(booking)
         for booking in before.values():
             self.timeline.book(booking)
-        self._closer()
+        self._closer(oldest)
 
-    def _closer(self) -> None:
+    def _closer(self, oldest: dict[int, tuple[Wish, Booking]]) -> None:
         """Each as early as the others' places leave room; its own is one way."""
-        for key, (wish, booking) in list(self.waiting.items()):
+        for key, (wish, booking) in oldest.items():
             self.timeline.cancel(booking)
             sooner = self.timeline.earliest(wish.shape, wish.size, wish.run_ms)
             if sooner is None or sooner.start >= booking.start:

@@ -105,6 +105,21 @@ def faults(**options: Any) -> int:
     return program("simulate", options)
 
 
+@simulate.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.option(
+    "--policy", multiple=True, metavar="P", help="Only this one; may be given again.  [all but conservative]"
+)
+@click.option("--machines", type=click.IntRange(min=1), metavar="N", help="How many.  [what the log says]")
+@click.option(
+    "--slots", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Of each."
+)
+@click.option("--plot", metavar="FILE", help="Draw how long jobs waited, as SVG.")
+def trace(**options: Any) -> int:
+    """Replay logs of batch queues (SWF, Batsim, Philly, Muri) on the engine, policy by policy."""
+    return program("trace", options)
+
+
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]…")
 @click.option("--full", is_flag=True, help="All of them, not the short set.")

@@ -16,7 +16,8 @@ def waits_svg(waits: Mapping[str, Sequence[float]], title: str) -> str:
     longest = max((max(values, default=1.0) for values in waits.values()), default=1.0)
     decades = max(1, math.ceil(math.log10(max(longest, 10.0))))
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"',
+        ' font-family="sans-serif" font-size="13">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         f'<text x="{MARGIN}" y="28" font-size="16">{escape(title)}</text>',
         *_axes(decades),

@@ -100,7 +100,10 @@ def read_trace(lines: list[str]) -> list[TraceJob]:
 
 
 def processors(lines: list[str]) -> int:
-    """What a Standard Workload Format log says of its machine; 0: nothing."""
+    """How large the machine was, as far as the log says; 0: it does not."""
+    if lines and lines[0].startswith("job_id,hacky_job_id"):
+        ranges = (row["allocated_resources"].replace("-", " ").split() for row in csv.DictReader(lines))
+        return 1 + max((int(number) for each in ranges for number in each if number.isdigit()), default=-1)
     for line in lines[:200]:
         name, _, value = line.lstrip("; ").partition(":")
         if line.startswith(";") and name == "MaxProcs" and value.strip().isdigit():
