@@ -103,7 +103,8 @@ class Job:
             return "running" if touched else "pending"
         if self.states.get(State.succeeded, 0) == self.spec.count:
             return "succeeded"
-        return "cancelled" if self.cancelled else "failed"
+        good, ended = self.states.get(State.succeeded, 0), self.states.get(State.cancelled, 0)
+        return "cancelled" if self.cancelled or good + ended == self.spec.count else "failed"
 
     def relative(self, at: int) -> int:
         """An instant as pages keep it."""

@@ -5,9 +5,12 @@ An id wins over a name, a job over a submission.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 from fairlead.base.ids import find_job_number, unspell, whole_number
 from fairlead.controllers.ledger import Job, Ledger, Submission
-from fairlead.model.errors import Problem
+from fairlead.model.errors import Problem, nearest
 
 
 def submission_name(submission: Submission) -> str:
@@ -56,17 +59,26 @@ def find_work(ledger: Ledger, name: str, tenant: str) -> list[Job]:
     return [ledger.jobs[number] for number in submission.jobs] if submission else []
 
 
+# Names that a wrong one is compared with: more would hold up decisions.
+MOST_COMPARED = 2_000
 HOW_FOUND = {
     "agent": "an agent is known by its name or number once it joined",
     "token": "a token is known by its id, the part before the first dot",
 }
 
 
-def no_such(kind: str, name: str) -> Problem:
-    """Nobody here has that name."""
+def submission_names(ledger: Ledger, tenant: str) -> list[str]:
+    """What people call the submissions of a tenant."""
+    return [name for owner, name in ledger.submission_names if owner == tenant]
+
+
+def no_such(kind: str, name: str, known: Iterable[str] = ()) -> Problem:
+    """Nobody here has that name; of those that are known, the nearest may have been meant."""
+    meant = nearest(name, islice(known, MOST_COMPARED))
+    why = HOW_FOUND.get(kind, "names are looked up among open work and what ended lately")
     return Problem(
         "no_such",
         f"there is no {kind} '{name}'",
-        HOW_FOUND.get(kind, "names are looked up among open work and what ended lately"),
-        fix=f"fairlead get {kind}s",
+        f"did you mean {meant}?" if meant else why,
+        fix=f"fairlead get {kind} {meant}" if meant else f"fairlead get {kind}s",
     )

@@ -37,7 +37,7 @@ class Accounts:
         index = whole_number(tail) if head else None
         work = find_work(self.ledger, name if index is None else head, tenant)
         if not work:
-            return no_such("job", name)
+            return self.no_such(name, tenant)
         if len(work) > 1:
             return _several(name, work)
         job = work[0]
@@ -47,6 +47,27 @@ class Accounts:
             why = f"it has {job.spec.count}, from 0 to {job.spec.count - 1}"
             return Problem("no_such", f"job '{head}' has no instance {index}", why)
         return job, index
+
+    def no_such(self, name: str, tenant: str) -> Problem:
+        """No work is called so; the nearest name is told."""
+        jobs = (known for owner, known in reversed(self.ledger.job_names) if owner == tenant)
+        return no_such("job", name, jobs)
+
+    def _failed_need(self, job: Job) -> str:
+        """Which job that it needs ended otherwise than it needs it, as a sentence."""
+        for number, when in job.needs:
+            needed = self.ledger.jobs.get(number)
+            if needed is None or not needed.is_closed or when not in ("success", "failure"):
+                continue
+            state = needed.state()
+            if (state == "succeeded") is (when == "failure"):
+                wants = "the failure of " if when == "failure" else ""
+                return f"it needs {wants}{needed.name}, which {HAS_ENDED[state]}"
+        return sentence(Reason.need_failed, {})
+
+    def _ended(self, job: Job, reason: Reason, exit: int) -> Item:
+        told = _how_it_ended(reason, exit)
+        return told | {"sentence": self._failed_need(job)} if reason is Reason.need_failed else told
 
     def instance_state(self, job: Job, index: int) -> str:
         """The one word people see for an instance."""
@@ -95,7 +116,7 @@ class Accounts:
             item["placed"] = _absolute(job, int(page.placed[row]))
             item["started"] = _absolute(job, int(page.started[row]))
             item["ended"] = _absolute(job, int(page.ended[row]))
-            item |= _how_it_ended(Reason(int(page.reason[row])), int(page.exit[row]))
+            item |= self._ended(job, Reason(int(page.reason[row])), int(page.exit[row]))
             if page.state[row] == State.succeeded:
                 item |= {"exit_code": 0, "reason": "", "sentence": ""}
             lengths = job.lengths.get(index)
@@ -182,7 +203,7 @@ class Accounts:
         """Why instances did not succeed, the most frequent first."""
         found = sorted(job.pages.causes().items(), key=lambda item: -item[1])[:LOOK_ROWS]
         return [
-            {**_how_it_ended(Reason(reason), exit), "count": count}
+            {**self._ended(job, Reason(reason), exit), "count": count}
             for (reason, exit), count in found
             if reason
         ]
@@ -204,9 +225,10 @@ class Accounts:
             for one in self.attempts(job, index):
                 items += _attempt_events(one)
         if job.closed_at:
-            items.append(
-                {"at": job.closed_at, "event": "ended", "sentence": f"the job {HAS_ENDED[job.state()]}"}
-            )
+            told = f"the job {HAS_ENDED[job.state()]}"
+            if any(reason == Reason.need_failed for reason, _ in job.pages.causes()):
+                told += f": {self._failed_need(job)}"
+            items.append({"at": job.closed_at, "event": "ended", "sentence": told})
         return Seen(sorted(items, key=lambda item: item["at"] or 0)[:LOOK_ROWS])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from fairlead.controllers.access import Access
 from fairlead.controllers.ledger import Ledger
-from fairlead.controllers.names import find_work, no_such
+from fairlead.controllers.names import find_work
 from fairlead.controllers.submissions import submit
 from fairlead.controllers.work import Work
 from fairlead.model import requests, wall
@@ -51,7 +51,7 @@ class Core:
         say = self.to_scheduler.append
         self.work = Work(ledger, self.record, say, settings.lease_ms)
         self.access = Access(ledger, self.record, say, fence.site)
-        self.views = Views(ledger, self.scheduler, servers)
+        self.views = Views(ledger, self.scheduler, servers, self.stamp)
         self._answers: dict[type, Callable[..., Reply]] = {
             requests.Submit: lambda asked: submit(ledger, self.work, asked, self.now),
             requests.Cancel: self._cancel,
@@ -137,11 +137,12 @@ class Core:
         for name in asked.names:
             jobs = find_work(self.ledger, name, asked.tenant)
             found_any = found_any or bool(jobs)
-            said.append("ok" if jobs else "no such work")
+            over = bool(jobs) and all(job.is_closed for job in jobs)
+            said.append("ended" if over else "ok" if jobs else "no such work")
             for job in jobs:
                 self.work.cancel(job, Reason(asked.reason))
         if not found_any and len(asked.names) == 1:
-            return no_such("job", asked.names[0])
+            return self.views.accounts.no_such(asked.names[0], asked.tenant)
         return requests.Changed(asked.names, said)
 
     def _attend(self, asked: requests.Attend) -> Reply:

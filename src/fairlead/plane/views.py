@@ -9,32 +9,30 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from fairlead.base.ids import job_id, spell
-from fairlead.controllers.ledger import Job, Ledger, Submission
-from fairlead.controllers.names import find_job, find_submission, no_such, submission_name
+from fairlead.controllers.ledger import Job, Ledger, Submission, Token
+from fairlead.controllers.names import find_job, find_submission, no_such, submission_name, submission_names
 from fairlead.model.errors import Problem
 from fairlead.model.lifecycles import Presence, State, display_agent
 from fairlead.model.requests import LOOK_ROWS, Look, Reply, Seen
 from fairlead.plane.accounts import Accounts, Item
+from fairlead.plane.filters import DISPLAYED, Filter, read_filter
 from fairlead.scheduler.core import Scheduler
 
 T = TypeVar("T")
 # What one look examines at most: the rest is for the next page, so that no look holds up a decision.
 MOST_LOOKED = 5_000
-# Where instances of a displayed state are found.
-DISPLAYED: dict[str, State] = {
-    **{state.name: state for state in State if state not in (State.active, State.waiting)},
-    **dict.fromkeys(("assigned", "starting", "running", "ending"), State.active),
-    **dict.fromkeys(("waiting", "blocked"), State.waiting),
-}
 
 
 class Views:
     """Answers looks."""
 
-    def __init__(self, ledger: Ledger, scheduler: Scheduler, servers: Callable[[Look], Reply]) -> None:
+    def __init__(
+        self, ledger: Ledger, scheduler: Scheduler, servers: Callable[[Look], Reply], stamp: Callable[[], int]
+    ) -> None:
         self.ledger = ledger
         self.accounts = Accounts(ledger, scheduler)
         self.scheduler = scheduler
+        self._stamp = stamp
         self._kinds: dict[str, Callable[[Look], Reply]] = {
             "jobs": self._jobs,
             "submissions": self._submissions,
@@ -59,24 +57,23 @@ class Views:
     def _jobs(self, asked: Look) -> Reply:
         if asked.name:
             job = find_job(self.ledger, asked.name, asked.tenant)
-            return Seen([self.job(job)]) if job else no_such("job", asked.name)
-        wanted = asked.filters.get("submission")
-        if not wanted:
-            return _page(_newest(self.ledger.jobs, asked.after), asked, self._shown_job)
-        submission = find_submission(self.ledger, wanted, asked.tenant)
-        if submission is None:
-            return no_such("submission", wanted)
-        jobs = {number: self.ledger.jobs[number] for number in submission.jobs if number in self.ledger.jobs}
-        return _page(_newest(jobs, asked.after), asked, self._shown_job)
-
-    def _shown_job(self, job: Job, asked: Look) -> Item | None:
-        filters = asked.filters
-        hidden = (
-            job.tenant != asked.tenant
-            or (filters.get("state") and job.state() != filters["state"])
-            or (filters.get("name") and job.name != filters["name"])
+            return Seen([self.job(job)]) if job else self.accounts.no_such(asked.name, asked.tenant)
+        wanted = read_filter("jobs", asked.filters)
+        if isinstance(wanted, Problem):
+            return wanted
+        jobs = self.ledger.jobs
+        if of := asked.filters.get("submission"):
+            submission = find_submission(self.ledger, of, asked.tenant)
+            if submission is None:
+                return no_such("submission", of, submission_names(self.ledger, asked.tenant))
+            jobs = {number: jobs[number] for number in submission.jobs if number in jobs}
+        return _page(
+            _newest(jobs, asked.after), asked, lambda job: self._shown_job(job, asked.tenant, wanted)
         )
-        return None if hidden else self.job(job)
+
+    def _shown_job(self, job: Job, tenant: str, wanted: Filter) -> Item | None:
+        meant = job.tenant == tenant and wanted.meets(job.state(), job.name, job.spec.labels)
+        return self.job(job) if meant else None
 
     def job(self, job: Job) -> Item:
         """A job as JSON shows it."""
@@ -103,11 +100,17 @@ class Views:
     def _submissions(self, asked: Look) -> Reply:
         if asked.name:
             found = find_submission(self.ledger, asked.name, asked.tenant)
-            return Seen([self.submission(found)]) if found else no_such("submission", asked.name)
-        return _page(_newest(self.ledger.submissions, asked.after), asked, self._shown_submission)
+            known = submission_names(self.ledger, asked.tenant)
+            return Seen([self.submission(found)]) if found else no_such("submission", asked.name, known)
+        wanted = read_filter("submissions", asked.filters)
+        if isinstance(wanted, Problem):
+            return wanted
+        found_here = _newest(self.ledger.submissions, asked.after)
+        return _page(found_here, asked, lambda one: self._shown_submission(one, asked.tenant, wanted))
 
-    def _shown_submission(self, one: Submission, asked: Look) -> Item | None:
-        return self.submission(one) if one.tenant == asked.tenant else None
+    def _shown_submission(self, one: Submission, tenant: str, wanted: Filter) -> Item | None:
+        item = self.submission(one) if one.tenant == tenant else None
+        return item if item and wanted.meets(item["state"]) else None
 
     def submission(self, one: Submission) -> Item:
         """A submission as JSON shows it."""
@@ -139,11 +142,11 @@ class Views:
         job, index = found
         if index is not None:
             return Seen([self.accounts.instance(job, index)])
-        wanted = asked.filters.get("state", "")
-        indices = _candidates(job, wanted, asked.after)
-        return _page(
-            ((at + 1, at) for at in indices), asked, lambda at, _: self._shown_instance(job, at, wanted)
-        )
+        wanted = read_filter("instances", asked.filters)
+        if isinstance(wanted, Problem):
+            return wanted
+        indices = ((at + 1, at) for at in _candidates(job, wanted.state, asked.after))
+        return _page(indices, asked, lambda at: self._shown_instance(job, at, wanted.state))
 
     def _shown_instance(self, job: Job, index: int, wanted: str) -> Item | None:
         if wanted and self.accounts.instance_state(job, index) != wanted:
@@ -155,9 +158,17 @@ class Views:
     def _agents(self, asked: Look) -> Reply:
         if asked.name:
             number = self.ledger.agent_names.get(asked.name, 0)
-            return Seen([self.agent(number)]) if number else no_such("agent", asked.name)
+            known = self.ledger.agent_names
+            return Seen([self.agent(number)]) if number else no_such("agent", asked.name, known)
+        wanted = read_filter("agents", asked.filters)
+        if isinstance(wanted, Problem):
+            return wanted
         agents = ((number, number) for number in sorted(self.ledger.agents) if number > asked.after)
-        return _page(agents, asked, lambda number, _: self.agent(number))
+        return _page(agents, asked, lambda number: self._shown_agent(number, wanted))
+
+    def _shown_agent(self, number: int, wanted: Filter) -> Item | None:
+        item = self.agent(number)
+        return item if wanted.meets(item["state"], labels=item["labels"]) else None
 
     def _agent_state(self, number: int) -> str:
         contact = self.scheduler.roster.contacts.get(number)
@@ -174,7 +185,8 @@ class Views:
         resources: dict[str, dict[str, int]] = {}
         for name, column in table.resources.items():
             if row is not None and table.total[column][row]:
-                total, free = int(table.total[column][row]), int(table.free[column][row])
+                total = int(table.total[column][row])
+                free = int(table.free[column][row]) if presence is not Presence.lost else 0
                 resources[name] = {"total": total, "free": free}
         return {
             "id": number,
@@ -188,20 +200,28 @@ class Views:
         }
 
     def _tokens(self, asked: Look) -> Reply:
+        wanted = read_filter("tokens", asked.filters)
+        if isinstance(wanted, Problem):
+            return wanted
         tokens = [
-            {
-                "id": token.id,
-                "role": token.role,
-                "tenant": token.tenant,
-                "uses": token.uses if token.uses >= 0 else None,
-                "expires": token.expires or None,
-                "created": token.created,
-                "revoked": token.revoked,
-            }
+            item
             for token in self.ledger.tokens.values()
             if not asked.name or token.id == asked.name
+            if wanted.meets((item := self._token(token))["state"])
         ]
         return Seen(tokens[asked.after : asked.after + min(asked.limit, LOOK_ROWS)])
+
+    def _token(self, token: Token) -> Item:
+        return {
+            "id": token.id,
+            "role": token.role,
+            "state": _token_state(token, self._stamp()),
+            "tenant": token.tenant,
+            "uses": token.uses if token.uses >= 0 else None,
+            "expires": token.expires or None,
+            "created": token.created,
+            "revoked": token.revoked,
+        }
 
     def _status(self, asked: Look) -> Reply:
         agents: dict[str, int] = {}
@@ -242,12 +262,12 @@ def _candidates(job: Job, wanted: str, after: int) -> Iterator[int]:
             yield from range(first, first + count)
 
 
-def _page(found: Iterator[tuple[int, T]], asked: Look, show: Callable[[T, Look], Item | None]) -> Seen:
+def _page(found: Iterator[tuple[int, T]], asked: Look, show: Callable[[T], Item | None]) -> Seen:
     """What is shown of what was found, so many at most; a look looks at so much and goes on by its cursor."""
     limit = max(1, min(asked.limit, LOOK_ROWS))
     items: list[Item] = []
     for looked, (cursor, one) in enumerate(found, 1):
-        item = show(one, asked)
+        item = show(one)
         if item is not None:
             items.append(item)
         if len(items) == limit or looked == MOST_LOOKED:
@@ -263,3 +283,12 @@ def _submission_state(counts: dict[str, int], jobs: int) -> str:
     if counts.get("succeeded", 0) == jobs:
         return "succeeded"
     return "failed" if counts.get("failed") else "cancelled"
+
+
+def _token_state(token: Token, now: int) -> str:
+    """What stands in its way, as `Access` would say it."""
+    if token.revoked:
+        return "revoked"
+    if token.expires and token.expires <= now:
+        return "expired"
+    return "used" if token.uses == 0 else "good"

@@ -428,7 +428,7 @@ def test_needs_hold_a_job_back_until_they_are_met() -> None:
     assert talk.instance(0, "test")["state"] == "blocked"
     agent.end(one(1, 0, 1))
     assert agent.started()[1:] == [(2, 0, 1, 1)]
-    assert talk.job("mourn")["state"] == "failed"
+    assert talk.job("mourn")["state"] == "cancelled"
     assert talk.instance(0, "mourn")["reason"] == "need_failed"
     agent.end(one(2, 0, 1), exit=1)
     assert agent.started()[2:] == [(4, 0, 1, 1)]

@@ -7,8 +7,20 @@ from tests.unit.plane.conversation import Conversation
 from tests.unit.plane.test_plane import site_with_agent
 
 from fairlead.model.errors import Problem
+from fairlead.model.jobs import JobSpec, Need, encode_spec
 from fairlead.model.keys import Keys, one
-from fairlead.model.requests import Explain, History, Look, Seen
+from fairlead.model.reasons import Reason
+from fairlead.model.requests import (
+    AddToken,
+    Cancel,
+    Changed,
+    Explain,
+    History,
+    Look,
+    RevokeToken,
+    Seen,
+    Submit,
+)
 
 
 def seen(talk: Conversation, kind: str, name: str = "", **asked: object) -> Seen:
@@ -120,3 +132,83 @@ def test_the_name_of_a_submission_stands_for_its_one_job() -> None:
         assert isinstance(reply, Seen), reply
         assert reply.items[0]["id"] == "j-1"
     assert isinstance(talk.ask(Look("instances", "default", "last/0")), Seen)
+
+
+def names(page: Seen) -> list[str]:
+    return [item["name"] for item in page.items]
+
+
+def test_a_list_is_filtered_by_a_rule_over_labels() -> None:
+    talk = Conversation()
+    for name, team in (("a", "core"), ("b", "web"), ("c", "core")):
+        talk.submit(name, name=name, labels={"team": team})
+    for text in ("team == core", "team=core", "team in (core)"):
+        assert names(seen(talk, "jobs", filters={"selector": text})) == ["c", "a"]
+    assert names(seen(talk, "jobs", filters={"selector": "not team == core", "state": "pending"})) == ["b"]
+    talk.connect(talk.join("m")).ready()
+    assert names(seen(talk, "agents", filters={"selector": "arch == x86_64"})) == ["m"]
+    assert names(seen(talk, "agents", filters={"selector": "arch=arm64"})) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "filters", "code", "told"),
+    [
+        ("jobs", {"selector": "team ="}, "rule", "`=` means nothing here"),
+        ("jobs", {"state": "faild"}, "no_such_state", "fairlead get jobs --state failed"),
+        ("agents", {"state": "dead"}, "no_such_state", "they are joining, ready"),
+        ("submissions", {"selector": "a"}, "unknown_parameter", "not filtered by `selector`"),
+        ("jobs", {"submission": "nihgtly"}, "no_such", "did you mean nightly?"),
+    ],
+)
+def test_a_filter_that_cannot_be_meant_is_refused(
+    kind: str, filters: dict[str, str], code: str, told: str
+) -> None:
+    talk = Conversation()
+    spec = encode_spec(JobSpec(name="job", command=["true"]))
+    talk.ask(Submit("k", "d", "nightly", "default", "me", [spec]))
+    reply = talk.ask(Look(kind, "default", filters=filters))
+    assert isinstance(reply, Problem)
+    assert reply.code == code
+    assert told in f"{reply.message} {reply.why} {reply.fix}"
+    assert reply.fix
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    talk = Conversation()
+    talk.submit(name="build")
+    for asked in (Explain("buidl", "default"), Look("jobs", "default", "buidl")):
+        reply = talk.ask(asked)
+        assert isinstance(reply, Problem)
+        assert (reply.why, reply.fix) == ("did you mean build?", "fairlead get job build")
+
+
+def test_why_and_history_name_the_need_that_failed() -> None:
+    talk, agent = site_with_agent()
+    talk.submit("k1", name="build")
+    talk.submit("k2", name="deploy", needs=[Need("build")])
+    agent.end(one(1, 0, 1), exit=3)
+    assert talk.job("deploy")["state"] == "cancelled"
+    for asked in (Explain("deploy", "default"), History("deploy", "default")):
+        reply = talk.ask(asked)
+        assert "it needs build, which failed" in str(reply)
+    assert talk.instance(0, "deploy")["sentence"] == "it needs build, which failed"
+
+
+def test_what_had_ended_is_not_said_to_be_ending() -> None:
+    talk, agent = site_with_agent()
+    talk.submit()
+    for said in ("ok", "ended"):
+        reply = talk.ask(Cancel(["job"], "default", int(Reason.cancelled_by_user)))
+        assert isinstance(reply, Changed)
+        assert reply.said == [said]
+        agent.end(one(1, 0, 1), exit=-15)
+
+
+def test_a_token_says_why_it_opens_nothing() -> None:
+    talk = Conversation()
+    for id, uses, ttl in (("a", -1, 0), ("b", 0, 0), ("c", 1, 5), ("d", 1, 0)):
+        talk.ask(AddToken(id, "d", "agent", "", uses, ttl))
+    talk.ask(RevokeToken("d"))
+    talk.now += 10
+    states = {item["id"]: item["state"] for item in seen(talk, "tokens").items}
+    assert states == {"a": "good", "b": "used", "c": "expired", "d": "revoked"}

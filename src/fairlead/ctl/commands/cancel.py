@@ -18,6 +18,8 @@ def cancel(names: tuple[str, ...]) -> int:
     for item in answer["items"]:
         if item["said"] == "ok":
             current.talk.say(f"ending {item['name']}")
+        elif item["said"] == "ended":
+            current.talk.say(f"{item['name']} had ended")
         else:
             refused.append(Failure("no_such", f"{item['name']}: {item['said']}", fix="fairlead get jobs"))
     if refused:

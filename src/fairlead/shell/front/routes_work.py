@@ -91,7 +91,8 @@ async def cancel_one(site: Site, call: Call) -> Response | Problem:
     if isinstance(reply, Problem):
         return reply
     name, said = reply.names[0], reply.said[0]
-    return show({"name": name, "said": said}) if said == "ok" else Problem("no_such", f"{name}: {said}")
+    good = said in ("ok", "ended")
+    return show({"name": name, "said": said}) if good else Problem("no_such", f"{name}: {said}")
 
 
 async def cancel_many(site: Site, call: Call) -> Response | Problem:
