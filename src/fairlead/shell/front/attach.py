@@ -25,7 +25,7 @@ from .logs import Reader
 from .routes_work import find, has_ended, has_output, looks_as
 from .site import Site
 from .table import Call
-from .waiting import LOOK_FIRST_S, LOOK_LAST_S, LOOK_SOONEST_S, Item, instance_of, rung
+from .waiting import LOOK_FIRST_S, LOOK_LAST_S, LOOK_ONE_SOONEST_S, Item, instance_of, rung
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class Following:
 
     def due(self) -> float:
         """In how many seconds to ask control again."""
-        pause = LOOK_SOONEST_S if self._bell.changed else self._pause
+        pause = LOOK_ONE_SOONEST_S if self._bell.changed else self._pause
         return max(0.0, self._looked + pause - time.monotonic())
 
     async def look(self) -> bool:

@@ -34,6 +34,8 @@ AGAIN_LAST_S = 2.0
 # A waiter looks at most so often while its job changes, and at least so often whatever it hears: starting and
 # running are in no segment.
 LOOK_SOONEST_S = 0.05
+# Who follows one instance hears only of it, and little: its end is not to wait.
+LOOK_ONE_SOONEST_S = 0.005
 LOOK_FIRST_S = 0.25
 LOOK_LAST_S = 15.0
 

@@ -209,16 +209,25 @@ class Slot:
         self.limits = [(what, number) for what, number in asked if number and what in self.folders]
         if memory and "memory" in self.folders:
             self.ooms_before = self._ooms()
-        for folder in {self.track, *(self.folders[what] for what, _ in self.limits)}:
-            put(folder + "/cgroup.procs", "0")
-            self.entered.append(folder)
+        self.come(sorted({self.track, *(self.folders[what] for what, _ in self.limits)}))
+
+    def come(self, folders: list[str]) -> None:
+        """Move this process into these groups of the slot, and home from its others."""
+        for folder in folders:
+            if folder not in self.entered:
+                put(folder + "/cgroup.procs", "0")
+                self.entered.append(folder)
+        for folder in [one for one in self.entered if one not in folders]:
+            os.write(self.pool.homes[os.path.dirname(folder)], b"0")
+            self.entered.remove(folder)
 
     def leave(self) -> None:
         """Move this process home and set the limits for those that stay."""
-        homes = self.pool.homes
-        for folder in self.entered:
-            os.write(homes[os.path.dirname(folder)], b"0")
-        self.entered.clear()
+        self.come([])
+        self.limit()
+
+    def limit(self) -> None:
+        """Set the limits for those that stay."""
         for what, number in self.limits:
             for file, value, _ in LIMITS[self.pool.versions[what], what]:
                 path = f"{self.folders[what]}/{file}"
@@ -268,12 +277,17 @@ class Slot:
 class Pool:
     """The groups of one keeper. `bases` is empty where the machine allows none."""
 
-    def __init__(self, name: str, wanted: bool = True) -> None:
+    def __init__(self, name: str, wanted: bool = True, ahead: bool = False) -> None:
+        self.ahead = ahead
         self.bases: dict[str, str] = {}
         self.versions: dict[str, int] = {}
         self.homes: dict[str, int] = {}
         self.free: list[Slot] = []
         self.made = 0
+        # With `ahead`, the group where this process waits for its next child: the first move after a rest costs
+        # the kernel milliseconds, those right behind it nothing, so it is made behind the child before. Whoever
+        # kills the groups of a pool must have gone home.
+        self.next: Slot | None = None
         try:
             found = places() if wanted else {}
         except OSError:
@@ -362,9 +376,36 @@ class Pool:
         try:
             yield slot
         finally:
-            slot.leave()
+            if self.ahead:
+                self._move_on(slot)
+            else:
+                slot.leave()
+
+    def _move_on(self, slot: Slot) -> None:
+        """Out of this group, and into the next one: entering it moves this process out of the one before."""
+        roles = {role for role, folder in slot.folders.items() if folder in slot.entered}
+        self.next = ahead = self._acquire()
+        try:
+            ahead.come(sorted({ahead.folders[role] for role in roles}))
+            slot.entered.clear()
+        except OSError:
+            self.go_home()
+            slot.come([])
+        slot.limit()
+
+    def go_home(self) -> None:
+        """Wait for the next child in no group."""
+        if self.next is not None:
+            self.next.come([])
+            self.free.append(self.next)
+            self.next = None
 
     def _acquire(self) -> Slot:
+        if self.next is not None:
+            slot, self.next = self.next, None
+            if os.path.isdir(slot.track):
+                return slot
+            slot.come([])
         while self.free:
             # Someone may have cleaned up behind our back.
             if os.path.isdir((slot := self.free.pop()).track):

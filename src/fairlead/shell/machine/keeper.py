@@ -93,7 +93,7 @@ class Keeper:
             raise OSError(ctypes.get_errno(), "cannot become a subreaper")
         self.table.restore()
         sweep(self.identity, self.table.groups)
-        self.pool = cgroups.Pool("fairlead-" + self.identity, self.groups)
+        self.pool = cgroups.Pool("fairlead-" + self.identity, self.groups, ahead=True)
         self.table.groups = self.pool.folders()
         self.table.rotate()
         self.start_watcher()
