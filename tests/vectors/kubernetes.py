@@ -266,12 +266,12 @@ def judged(number: int, case: Case) -> set[str]:
     return {node["name"] for node in case["nodes"] if not out[table.rows[numbers[node["name"]]]]}
 
 
-def lacking(number: int, case: Case) -> set[tuple[str, int, int]]:
-    """What the verdict says there is too little of: (resource, asked, free, or all there is)."""
+def lacking(number: int, case: Case) -> set[tuple[str, str, str]]:
+    """What the verdict says there is too little of: (resource, asked, free, or all there is), as people read it."""
     table, _ = world_of(number, case)
     verdict = explain(table, table.intern(ask_of(case["pod"], case)), {})
     return {
-        (blocker.facts["resource"], int(blocker.facts["asked"]), int(blocker.facts["best"]))
+        (blocker.facts["resource"], blocker.facts["asked"], blocker.facts["best"])
         for blocker in verdict.blockers
     }
 

@@ -9,6 +9,7 @@ import pytest
 from tests.vectors import kubernetes
 
 from fairlead.model.policies import FIRST_FIT, PACK, SPREAD, Policy
+from fairlead.model.quantities import show_held
 
 FILTERS = {
     "topology_spread_filter",
@@ -62,7 +63,11 @@ def test_nodes_are_admitted_alike(number: int, case: kubernetes.Case) -> None:
 @pytest.mark.parametrize(("number", "case"), of_kinds({"resource_fit_filter"}))
 def test_what_is_lacking_is_told_with_the_same_amounts(number: int, case: kubernetes.Case) -> None:
     expected = {
-        (each["resource"], each["requested"], each["capacity"] - taken)
+        (
+            name := each["resource"],
+            show_held(name, each["requested"]),
+            show_held(name, each["capacity"] - taken),
+        )
         for each in case["insufficient"]
         # What would not fit on the idle node is told with all that it has.
         for taken in ([0] if each["requested"] > each["capacity"] else [each["used"]])

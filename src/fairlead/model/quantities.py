@@ -185,6 +185,17 @@ def show_amount(thousandths: int) -> str:
     return _decimal(thousandths, 1000)
 
 
+def show_ask(name: str, amount: int) -> str:
+    """An amount of the named resource for people: `4 GiB`, `62`."""
+    return show_size(amount) if ASKS.get(name) is read_size else show_amount(amount)
+
+
+def show_held(name: str, amount: int) -> str:
+    """The same where it stands alone: `4 GiB`, `62 cpu`, `1 gpu`."""
+    shown = show_ask(name, amount)
+    return shown if ASKS.get(name) is read_size else f"{shown} {name}"
+
+
 def _read(kind: Kind, value: object) -> int | Problem:
     text = _text(value)
     found = _NUMBER.fullmatch(text) if text is not None and len(text) <= LONGEST_TEXT else None

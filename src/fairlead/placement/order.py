@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from fairlead.model.expressions import Expression, compute
+from fairlead.model.quantities import show_held
 from fairlead.model.reasons import Reason
 from fairlead.model.verdict import Blocker
 
@@ -80,8 +81,10 @@ class Tenants:
         for name, amount in lot.amounts:
             used = held.get(name, 0)
             if name in quota and used + amount > quota[name]:
-                facts = {"tenant": lot.tenant, "resource": name, "quota": str(quota[name]), "used": str(used)}
-                return Blocker(Reason.quota, 0, facts, f"{used + amount - quota[name]} {name} given back")
+                amounts = {"quota": show_held(name, quota[name]), "used": show_held(name, used)}
+                missing = show_held(name, used + amount - quota[name])
+                facts = {"tenant": lot.tenant, "resource": name, **amounts}
+                return Blocker(Reason.quota, 0, facts, f"{missing} given back")
         return None
 
     def priority(self, lot: Waiting) -> int:

@@ -100,7 +100,7 @@ def test_what_is_not_there_is_told_in_three_lines_or_as_json(
 
 
 def test_why_tells_each_cause_and_what_lifts_it(site: PlayedSite, call: Call, capfd: Any) -> None:
-    facts = {"resource": "cpu", "asked": "4000", "best": "2000"}
+    facts = {"resource": "cpu", "asked": "4 cpu", "best": "2 cpu"}
     cause = {"sentence": "too little cpu", "facts": facts, "lifted_by": "2 more cpu", "never": True}
     item = {"name": "big", "state": "pending", "causes": [cause]}
     site.on("GET /v1/jobs/big/why", Reply({"items": [item], "next": None}))
@@ -108,7 +108,7 @@ def test_why_tells_each_cause_and_what_lifts_it(site: PlayedSite, call: Call, ca
     assert capfd.readouterr().out.splitlines() == [
         "big  pending",
         "  too little cpu",
-        "    asked 4, best 2",
+        "    asked 4 cpu, best 2 cpu",
         "    lifted by  2 more cpu",
         "    nothing that this site has now lifts it",
     ]

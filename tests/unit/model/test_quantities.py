@@ -20,6 +20,7 @@ from fairlead.model.quantities import (
     read_whole,
     show_amount,
     show_duration,
+    show_held,
     show_size,
 )
 
@@ -191,3 +192,8 @@ def test_a_number_too_long_to_print_is_refused_like_any_other() -> None:
     for read in (read_size, read_duration, read_cpu, read_amount):
         found = read(10**5000)
         assert isinstance(found, Problem) and "64 bits" in found.message
+
+
+def test_an_amount_that_stands_alone_says_of_what_it_is() -> None:
+    told = [show_held(name, amount) for name, amount in (("gpu", 1000), ("cpu", 62_500), ("memory", 4 << 30))]
+    assert told == ["1 gpu", "62.5 cpu", "4 GiB"]

@@ -117,7 +117,7 @@ SITUATIONS = [
         lambda: Question(cluster({"cpu": 4000}, {"cpu": 6000}), asks(cpu=8000)),
         Reason.too_little,
         "too little cpu",
-        "2000 more cpu on the nearest agent",
+        "2 more cpu on the nearest agent",
         joins(3, cpu=8000),
         never=True,
     ),
@@ -126,7 +126,7 @@ SITUATIONS = [
         lambda: Question(with_running(cluster({"cpu": 4000}), (asks(cpu=1000), 1, 4)), asks(cpu=1000)),
         Reason.too_little,
         "too little cpu",
-        "1000 more cpu on the nearest agent",
+        "1 more cpu on the nearest agent",
         ends(asks(cpu=1000), 1),
     ),
     Situation(
@@ -136,7 +136,7 @@ SITUATIONS = [
         ),
         Reason.too_little,
         "too little memory",
-        "10 more memory on the nearest agent",
+        "10 B more memory on the nearest agent",
         ends(asks(memory=GIB), 1),
     ),
     Situation(
@@ -187,7 +187,7 @@ SITUATIONS = [
         lambda: Question(pooled(2000, 2), LICENSED),
         Reason.pool_empty,
         "the cluster has too little licence",
-        "1000 licence given back",
+        "1 licence given back",
         ends(LICENSED, 1),
     ),
     Situation(
@@ -195,7 +195,7 @@ SITUATIONS = [
         lambda: Question(pooled(500), LICENSED),
         Reason.pool_empty,
         "the cluster has too little licence",
-        "a cluster with 1000 licence",
+        "a cluster with 1 licence",
         lambda question: question.table.set_pool("licence", 1000),
         never=True,
     ),
@@ -212,7 +212,7 @@ SITUATIONS = [
         lambda: Question(with_running(cluster({"cpu": 4000, "gpu": 2000}), (SHARE, 1, 2)), asks(gpu=800)),
         Reason.scattered,
         "enough gpu is free, but not on one device",
-        "400 more gpu on one device on the nearest agent",
+        "0.4 more gpu on one device on the nearest agent",
         ends(SHARE, 1),
     ),
     Situation(
@@ -220,7 +220,7 @@ SITUATIONS = [
         lambda: Question(with_running(cluster({"cpu": 4000, "gpu": 1000}), (SHARE, 1, 1)), asks(gpu=1000)),
         Reason.too_little,
         "too little gpu",
-        "1000 more gpu whole on the nearest agent",
+        "1 more gpu whole on the nearest agent",
         ends(SHARE, 1),
     ),
     Situation(
@@ -228,7 +228,7 @@ SITUATIONS = [
         lambda: Question(leaving(5000), Ask(CPU, run_ms=60_000), now=1000),
         Reason.ends_too_soon,
         "the agent ends before the run limit would",
-        "a run limit of 4000 ms, or an agent that stays longer",
+        "a run limit of 4s, or an agent that stays longer",
         lambda question: question._replace(ask=Ask(CPU, run_ms=4000)),
     ),
     Situation(
@@ -327,7 +327,7 @@ def test_a_quota_is_told_with_what_is_used_and_lifted_by_what_ends() -> None:
     blocker = tenants.blocker(lot)
     assert blocker is not None
     assert sentence(blocker.reason, blocker.facts) == "the quota of team-a for cpu is used up"
-    assert (blocker.facts["used"], blocker.lifts) == ("2000", "1000 cpu given back")
+    assert (blocker.facts["used"], blocker.lifts) == ("2 cpu", "1 cpu given back")
     tenants.hold("team-a", CPU, -1)
     assert tenants.blocker(lot) is None
 

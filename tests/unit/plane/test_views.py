@@ -90,6 +90,7 @@ def test_why_says_by_how_much_it_does_not_fit() -> None:
     (cause,) = reply.items[0]["causes"]
     assert cause["reason"] == "too_little"
     assert cause["never"]
+    assert (cause["facts"]["asked"], cause["lifted_by"]) == ("3 cpu", "1 more cpu on the nearest agent")
 
 
 def test_history_tells_every_attempt_in_order() -> None:

@@ -11,7 +11,7 @@ from fairlead.ctl.failures import Failure
 from fairlead.ctl.names import Target, target
 from fairlead.ctl.session import Session, session
 from fairlead.ctl.tables import FORMATS, aligned, facts, is_plain, show, show_one
-from fairlead.ctl.talk import amount, clock
+from fairlead.ctl.talk import clock
 
 KINDS = ["submissions", "jobs", "instances", "agents", "servers", "tokens"]
 PAGE = 500
@@ -175,20 +175,13 @@ def reasons(item: dict[str, Any]) -> list[str]:
             lines.append(f"  {cause['sentence']}")
         known = cause.get("facts") or {}
         if known:
-            lines.append(
-                f"    {', '.join(f'{name} {fact(name, known)}' for name in known if name != 'resource')}"
-            )
+            told = ", ".join(f"{name} {fact}" for name, fact in known.items() if name != "resource")
+            lines.append(f"    {told}")
         if cause.get("lifted_by"):
             lines.append(f"    lifted by  {cause['lifted_by']}")
         if cause.get("never"):
             lines.append("    nothing that this site has now lifts it")
     return lines
-
-
-def fact(name: str, known: dict[str, Any]) -> str:
-    """One fact as people read it: an amount of the resource that it is about, or itself."""
-    text = str(known[name])
-    return amount(str(known["resource"]), int(text)) if "resource" in known and text.isdigit() else text
 
 
 @click.command()

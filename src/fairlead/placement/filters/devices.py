@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fairlead.model.quantities import show_ask, show_held
 from fairlead.model.reasons import Reason
 from fairlead.placement.devices import DEVICE, WHOLE
 from fairlead.placement.filters.view import Finding, View
@@ -22,10 +23,12 @@ def devices(view: View) -> Iterator[Finding]:
 
     def facts(left: Mask) -> dict[str, str]:
         best, free = int(has[left].max()), int(total[left].max())
-        return {"resource": DEVICE, "asked": str(amount), "best": str(best), "kind": kind, "free": str(free)}
+        known = {"asked": amount, "best": best, "free": free}
+        shown = {fact: show_held(DEVICE, held) for fact, held in known.items()}
+        return {"resource": DEVICE, "kind": kind, **shown}
 
     def lifts(left: Mask) -> str:
-        return f"{amount - int(has[left].max())} more {DEVICE} {kind} on the nearest agent"
+        return f"{show_ask(DEVICE, amount - int(has[left].max()))} more {DEVICE} {kind} on the nearest agent"
 
     scattered = (has < amount) & (total >= amount)
     yield Finding(scattered, Reason.scattered, facts, lifts)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from fairlead.model.quantities import show_duration
 from fairlead.model.reasons import Reason
 from fairlead.placement.filters.view import Finding, View
 from fairlead.placement.scale import Mask
@@ -55,16 +56,17 @@ def lifetime(view: View) -> Iterator[Finding]:
     ends = view.table.ends_at[: view.rows]
     out = (ends > 0) & (ends < view.now + run)
 
+    def stays(left: Mask) -> str:
+        return show_duration(max(int(ends[left].max()) - view.now, 0))
+
     def facts(left: Mask) -> dict[str, str]:
-        return {"limit": str(run), "left": str(int(ends[left].max()) - view.now)}
+        return {"limit": show_duration(run), "left": stays(left)}
 
     yield Finding(
         out,
         Reason.ends_too_soon,
         facts,
-        lambda left: (
-            f"a run limit of {max(int(ends[left].max()) - view.now, 0)} ms, or an agent that stays longer"
-        ),
+        lambda left: f"a run limit of {stays(left)}, or an agent that stays longer",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fairlead.model.quantities import show_ask, show_held
 from fairlead.model.reasons import Reason
 from fairlead.placement.devices import DEVICE
 from fairlead.placement.filters.view import Finding, View
@@ -36,12 +37,10 @@ def pools(view: View) -> Iterator[Finding]:
         if pool is None or pool.free >= amount:
             continue
         lasting = pool.total < amount
-        facts = {"resource": name, "asked": str(amount), "free": str(max(pool.free, 0))}
-        lifts = (
-            f"a cluster with {amount} {name}"
-            if lasting
-            else f"{amount - max(pool.free, 0)} {name} given back"
-        )
+        left = max(pool.free, 0)
+        facts = {"resource": name, "asked": show_held(name, amount), "free": show_held(name, left)}
+        missing = show_held(name, amount - left)
+        lifts = f"a cluster with {show_held(name, amount)}" if lasting else f"{missing} given back"
         yield Finding(
             everyone,
             Reason.pool_empty,
@@ -62,11 +61,12 @@ def _short(
     out: Mask, has: Ints, name: str, amount: int, kind: str, reason: Reason = Reason.too_little
 ) -> Finding:
     def facts(left: Mask) -> dict[str, str]:
-        return {"resource": name, "asked": str(amount), "best": str(int(has[left].max())), "kind": kind}
+        best = show_held(name, int(has[left].max()))
+        return {"resource": name, "asked": show_held(name, amount), "best": best, "kind": kind}
 
     def lifts(left: Mask) -> str:
         if reason is Reason.port_taken:
             return f"{name.removeprefix('port:')} given back by who has it"
-        return f"{amount - int(has[left].max())} more {name} on the nearest agent"
+        return f"{show_ask(name, amount - int(has[left].max()))} more {name} on the nearest agent"
 
     return Finding(out, reason, facts, lifts, lasting=kind == "total")
