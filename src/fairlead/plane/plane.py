@@ -294,7 +294,7 @@ class Plane:
         times: Iterator[int | None] = iter(
             (
                 wake,
-                self.load_at,
+                self.load_at if not self.log_asked else None,
                 self.leadership.next_at if self.leadership.asked is None else None,
                 self.journal.retry_at if self.journal and not self.log_asked else None,
                 self.checkpoints.retry_at if self.checkpoints and not self.log_asked else None,
