@@ -13,7 +13,7 @@ from tests.tidy.source import ROOT, SRC, files_of, shown, tracked, tree
 EMPTY = {"util", "utils", "helper", "helpers", "manager", "managers", "misc"}
 # Ids of documents that a reader does not have, and places outside the project.
 ELSEWHERE = re.compile(
-    r"\bK[1-9]\d?\b(?!i)|\bissues? #?\d+\b|(?<![\w.])/wor[k]/|\bmission [A-H]\d", re.IGNORECASE
+    r"(?-i:\bK[1-9]\d?\b)(?!i)|\bissues? #?\d+\b|(?<![\w.])/wor[k]/|\bmission [A-H]\d", re.IGNORECASE
 )
 TEXT = {".py", ".md", ".toml", ".txt", ".proto", ".yaml", ".yml", ".sh", ".js", ".html", ".css", ""}
 # Written by others: the licence, and hashes.
