@@ -155,10 +155,10 @@ CASES: dict[str, tuple[object, list[Sight], Sight]] = {
         [durable(BODY, submitted(), placed(), ended(then=State.waiting))],
         durable(placed(1), n=2),
     ),
-    "more attempts than budgets": (
+    "another attempt that nobody pays for": (
         Lives(0),
-        [durable(BODY, submitted(), placed(), ended(then=State.waiting))],
-        durable(placed(2), n=2),
+        [durable(BODY, submitted(), placed())],
+        durable(ended(then=State.waiting), n=2),
     ),
     "one key, two submissions": (Idempotence(), [durable(submitted())], durable(submitted(2, 2), n=2)),
     "one key, two answers": (

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 
+from tests.unit.agent.talk import Talk
 from tests.unit.plane.conversation import Agent, Conversation, submission
 
+from fairlead.agent.words import KeepAddresses
 from fairlead.model import orders
 from fairlead.model.keys import one
 from fairlead.model.lifecycles import Output
 from fairlead.model.requests import Ask, Follow, Following
 from fairlead.model.storage import Commit, Deposed, Load, Renew
-from fairlead.plane.words import Answered, Answering, Asked, Telling
+from fairlead.plane.words import Answered, Answering, Asked, Telling, ToLease
 
 FOLLOWER = 7
 
@@ -45,6 +47,19 @@ def test_a_deposed_leader_asks_nothing_of_the_log_before_its_last_op_is_answered
     talk.holds = lambda op: False
     talk.submit("another", name="another")
     assert talk.job("another")["state"] == "pending"
+
+
+def test_a_leader_that_waits_for_the_answer_to_an_old_op_sleeps_until_then() -> None:
+    talk, _ = site_with_agent()
+    talk.holds = lambda op: not isinstance(op, Load)
+    talk.ask_only(submission())
+    talk.truth.end_lease()
+    deposed = talk.plane.step([Answered(Renew(), Deposed())], talk.now)
+    (campaign,) = [effect.op for effect in deposed.effects if isinstance(effect, ToLease)]
+    elected = talk.plane.step([Answered(campaign, talk.handle.perform(campaign, talk.now))], talk.now)
+    assert talk.plane.leadership.fence is not None
+    assert elected.deadline is not None
+    assert elected.deadline > talk.now
 
 
 def test_segments_of_a_time_without_lease_are_told_before_later_ones() -> None:
@@ -92,3 +107,10 @@ def test_output_that_died_with_its_machine_is_not_waited_for() -> None:
     # What comes all the same counts.
     again.say(orders.OutputDone(one(1, 0, 1), [1], [5], [0]))
     assert talk.instance()["output"] == "complete"
+
+
+def test_a_leader_that_names_fewer_servers_does_not_make_the_others_forgotten() -> None:
+    talk = Talk()
+    talk.meet()
+    talk.say(orders.Servers(["c3:1"], []))
+    assert talk.all(KeepAddresses)[-1] == KeepAddresses(["c3:1", "c1:1", "c2:1"], ["f1:1", "f2:1"])

@@ -94,7 +94,7 @@ class Cluster:
     def set_weather(self, bad: bool) -> None:
         """As the scenario says, or calm."""
         shape = self.scenario.world
-        names = ("drop", "repeat", "swap", "most_ms", "tail")
+        names = ("drop", "repeat", "swap", "most_ms", "tail", "tail_ms")
         self.net.weather = Weather(**{name: shape[name] for name in names}) if bad else Weather()
         trouble = self.trouble
         for name in ("lost", "answer_lost", "delayed", "slow_ms"):

@@ -6,6 +6,8 @@ is what any leader must find; its parts are what any follower must be told.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from msgspec import Struct
 
@@ -35,6 +37,8 @@ class Record:
         # Until then a new lead may come before the one that was ended early knows.
         self._early_until = 0
         self._batch: list[Part] = []
+        # Who wants to know once of a batch that has begun and has not ended.
+        self.halves: list[Callable[[], None]] = []
 
     def observe(self) -> None:
         """Take in what the store has taken in since the last call."""
@@ -66,6 +70,8 @@ class Record:
             return
         self._batch.append(part)
         if part.more:
+            if self.halves:
+                self.halves.pop(0)()
             return
         whole, self._batch = self._batch, []
         for one in whole:

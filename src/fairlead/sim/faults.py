@@ -14,6 +14,7 @@ from fairlead.sim.cluster import Cluster
 from fairlead.sim.machines import Machine
 from fairlead.sim.network import DOWN, UP
 from fairlead.sim.scenario import Item
+from fairlead.sim.servers import Server
 from fairlead.sim.workload import Workload
 
 Undo = Callable[[], None]
@@ -50,6 +51,7 @@ class Faults:
             "end_lease": self._end_lease,
             "deliver": self._deliver,
             "blobs_away": self._blobs_away,
+            "half_batch": self._half_batch,
         }
 
     def plan(self, item: Item) -> None:
@@ -97,6 +99,25 @@ class Faults:
             return None
         server.die(silent=bool(args["silent"]))
         return server.begin
+
+    def _half_batch(self, args: dict[str, int]) -> Undo:
+        """Whoever leads dies as soon as the first part of a batch of several is stored."""
+        killed: list[Server] = []
+
+        def kill() -> None:
+            server = self.cluster.leading()
+            if server is not None:
+                server.die(silent=bool(args["silent"]))
+                killed.append(server)
+
+        def undo() -> None:
+            if kill in self.cluster.record.halves:
+                self.cluster.record.halves.remove(kill)
+            for server in killed:
+                server.begin()
+
+        self.cluster.record.halves.append(kill)
+        return undo
 
     def _pause_server(self, args: dict[str, int]) -> Undo:
         server = self.cluster.servers[args["server"] - 1]

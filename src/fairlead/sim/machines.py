@@ -197,7 +197,7 @@ class Machine(Runner):
         if connection is None:
             return
         connection.ended[0] = lambda: None
-        if self.dice.chance(700):
+        if self.dice.chance(500):
             connection.close(UP)
         else:
             self.world.after(self.dice.between(1, 20_000), lambda: connection.close(UP))

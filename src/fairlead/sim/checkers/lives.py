@@ -15,9 +15,11 @@ from fairlead.sim.checkers.sights import Broken, Durable
 class Life:
     """One instance."""
 
-    __slots__ = ("agent", "attempt", "state")
+    __slots__ = ("again", "agent", "attempt", "state")
 
     def __init__(self) -> None:
+        # How often it ran again, by who paid: nobody, the infrastructure budget, the job's.
+        self.again = [0, 0, 0]
         self.state = State.waiting
         self.attempt = 0
         self.agent = 0
@@ -28,7 +30,7 @@ class Lives:
 
     def __init__(self, free: int) -> None:
         self.free = free
-        self.most: dict[int, int] = {}
+        self.most: dict[int, tuple[int, int, int]] = {}
         self.bodies: dict[str, bytes] = {}
         self.lives: dict[tuple[int, int], Life] = {}
         self.sees = {Durable: self.durable}
@@ -50,6 +52,8 @@ class Lives:
                 for row, (job, first, count, attempt) in enumerate(change.keys.spans()):
                     for index in range(first, first + count):
                         self._ended((job, index), attempt, change.agent[row], State(change.then[row]))
+                        if change.then[row] == State.waiting:
+                            self._again((job, index), change.charge[row])
             elif isinstance(change, changes.Closed):
                 for row, (job, first, count, _) in enumerate(change.keys.spans()):
                     for index in range(first, first + count):
@@ -62,7 +66,7 @@ class Lives:
             if digest not in self.bodies:
                 raise Broken("lives", f"job {number} names a body that the log does not have")
             spec = decode_spec(self.bodies[digest])
-            self.most[number] = spec.retry_infrastructure + spec.retry_job + self.free + 1
+            self.most[number] = (self.free, spec.retry_infrastructure, spec.retry_job)
             for index in range(spec.count):
                 self.lives[number, index] = Life()
 
@@ -70,8 +74,6 @@ class Lives:
         life = self._step(key, State.active, State.waiting)
         if attempt != life.attempt + 1:
             raise Broken("attempts", f"{key} goes from attempt {life.attempt} to {attempt}")
-        if attempt > self.most[key[0]]:
-            raise Broken("budgets", f"{key} begins attempt {attempt} of at most {self.most[key[0]]}")
         life.attempt, life.agent = attempt, agent
 
     def _ended(self, key: tuple[int, int], attempt: int, agent: int, then: State) -> None:
@@ -79,6 +81,14 @@ class Lives:
         if (attempt, agent) != (life.attempt, life.agent):
             said = f"attempt {attempt} on agent {agent}"
             raise Broken("lives", f"{key}: {said} ends while {life.attempt} on {life.agent} is open")
+
+    def _again(self, key: tuple[int, int], charge: int) -> None:
+        again = self.lives[key].again
+        again[charge] += 1
+        if again[charge] > self.most[key[0]][charge]:
+            who = ("nobody", "the infrastructure", "the job")[charge]
+            most = self.most[key[0]][charge]
+            raise Broken("budgets", f"{key} runs again {again[charge]} times, {who} pays for {most}")
 
     def _step(self, key: tuple[int, int], state: State, before: State) -> Life:
         life = self.lives.get(key)
