@@ -133,7 +133,7 @@ class Access:
                 f"an agent named '{taken}' has joined already",
                 "its folder holds its identity; names are not given twice",
                 "--name",
-                "choose another --name",
+                f"--name {taken}-2",
             )
         numbers = list(range(first, first + request.count))
         for number, name in zip(numbers, names, strict=True):

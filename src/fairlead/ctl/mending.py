@@ -6,30 +6,45 @@ The site knows what was wrong, but not what was typed and where the file lies. O
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from .failures import Failure
 
+# How a refusal says which name was probably meant.
+MEANT = "did you mean "
 # What begins a fix that is a command already.
 COMMANDS = ("${EDITOR", "sed ", "iconv ", "du ", "fairlead ")
 
 
 def mend(failure: Failure, typed: Sequence[str]) -> None:
     """Complete a fix that is only an option, or a key to be left out, to the line that was typed."""
-    for each in (failure, *failure.others):
+    # Several options that are wrong are mended in one line, else none of the lines could be pasted.
+    told = (failure, *failure.others)
+    whole = reduce(retyped, [each.fix for each in told if each.fix.startswith("--")], list(typed))
+    for each in told:
         if each.fix.startswith("--"):
-            each.fix = retyped(each.fix, typed)
+            each.fix = _line(whole)
         elif each.code == "key_reused":
-            each.fix = _line(*_without(typed, "--key"))
+            at = _place(typed, "--key")
+            each.fix = _line([*typed[: at.start], *typed[at.stop :]])
+        elif each.code == "no_such" and each.why.startswith(MEANT):
+            each.fix = _renamed(each, typed) or each.fix
 
 
-def retyped(option: str, typed: Sequence[str]) -> str:
+def retyped(typed: Sequence[str], option: str) -> list[str]:
     """The line that was typed, with that option instead of what it had."""
     import shlex
 
     fresh = shlex.split(option)
-    # Of an option that stands several times, the one that it mends is the beginning of the new one.
-    before, behind = _without(typed, fresh[0], fresh[-1] if len(fresh) > 1 else "")
-    return _line([*before, *fresh], behind)
+    at = _place(typed, fresh[0], fresh[-1] if len(fresh) > 1 else "")
+    return [*typed[: at.start], *fresh, *typed[at.stop :]]
+
+
+def _renamed(refused: Failure, typed: Sequence[str]) -> str:
+    """The line with the name that was probably meant; empty when the wrong one was not typed."""
+    wrong = refused.message.partition("'")[2].rpartition("'")[0]
+    meant = refused.why.removeprefix(MEANT).rstrip("?")
+    return _line([meant if word == wrong else word for word in typed]) if wrong in typed else ""
 
 
 def in_file(refused: Failure, file: str) -> Failure:
@@ -55,22 +70,25 @@ def in_file(refused: Failure, file: str) -> Failure:
     return refused
 
 
-def _without(typed: Sequence[str], option: str, value: str = "") -> tuple[list[str], list[str]]:
-    """What was typed without one option, before and behind the bare `--`."""
-    at = typed.index("--") if "--" in typed else len(typed)
-    before, behind = list(typed[:at]), list(typed[at:])
-    for number, word in enumerate(before):
+def _place(typed: Sequence[str], option: str, value: str = "") -> slice:
+    """Where an option stands with its value; where it could stand when it is not there.
+
+    Of an option that stands several times, the one that is meant is the beginning of the new value, else the last.
+    """
+    end = typed.index("--") if "--" in typed else len(typed)
+    found: list[slice] = []
+    for number, word in enumerate(typed[:end]):
         name, equals, held = word.partition("=")
-        if name != option:
-            continue
-        had = [held] if equals else before[number + 1 : number + 2]
-        if not value or before.count(option) < 2 or value.startswith(had[0] if had else ""):
-            del before[number : number + (1 if equals else 2)]
-            break
-    return before, behind
+        if name == option:
+            found.append(slice(number, number + (1 if equals else 2)))
+            had = held if equals else "".join(typed[number + 1 : number + 2])
+            if value and value.startswith(had):
+                return found[-1]
+    behind = next((number + 1 for number, word in enumerate(typed) if not word.startswith("-")), end)
+    return found[-1] if found else slice(behind, behind)
 
 
-def _line(before: list[str], behind: list[str]) -> str:
+def _line(words: Sequence[str]) -> str:
     import shlex
 
-    return f"fairlead {shlex.join([*before, *behind])}"
+    return f"fairlead {shlex.join(words)}"

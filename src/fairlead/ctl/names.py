@@ -38,9 +38,17 @@ def pairs(given: tuple[str, ...], option: str, like: str) -> dict[str, str]:
         name, equals, value = each.partition("=")
         if not name or not equals:
             said, why = f"{each!r} is not NAME=VALUE", f"such as {like}"
-            raise Failure("usage", said, why, option, f"{option} {like}")
+            meant = like if equals or not name else f"{name}={like.partition('=')[2]}"
+            raise Failure("usage", said, why, option, f"{option} {quoted(meant)}")
         read[name] = value
     return read
+
+
+def quoted(text: str) -> str:
+    """As a word of a line that is pasted."""
+    import shlex
+
+    return shlex.quote(text)
 
 
 LONGEST = "a time is 0 or more, and below 30,000 years"

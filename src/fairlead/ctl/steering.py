@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
+import time
 from typing import Any
 
 from .client import Client
@@ -11,12 +14,18 @@ from .following import Follower, Interrupted, Signals, exit_code, write_out
 from .talk import span
 
 # What Ctrl-C does on a terminal, by the letter that is typed.
-CHOICES = {"c": "cancel", "d": "detach", "g": "go on"}
+CHOICES = {
+    "c": "cancel", "cancel": "cancel", "d": "detach", "detach": "detach", "g": "go on", "go on": "go on", "": "go on",
+}  # fmt: skip
+# Who does not answer in this time did not mean it.
+ANSWER_SECONDS = 60.0
+# Of many instances that failed, so many are named.
+MOST_TOLD = 20
 
 
 def follow_job(client: Client, job: str, name: str, indices: range, *, ours: bool) -> int:
     """Each instance in turn; the highest exit code of them. `ours`: a reader that goes away ends the work."""
-    code = 0
+    code, failed = 0, []
     with Signals() as signals:
         for index in indices:
             shown = name if len(indices) == 1 else f"{name}/{index}"
@@ -32,6 +41,12 @@ def follow_job(client: Client, job: str, name: str, indices: range, *, ours: boo
                 return INTERRUPTED
             code = max(code, exit_code(item))
             _tell(client, shown, item)
+            if exit_code(item):
+                failed.append(f"{index} {_word(str(item.get('state')))}")
+    if failed and len(indices) > 1:
+        more = ", …" if len(failed) > MOST_TOLD else ""
+        told = f"{', '.join(failed[:MOST_TOLD])}{more}"
+        client.talk.say(f"{name}: {len(failed)} of {len(indices)} did not succeed: {told}")
     return code
 
 
@@ -42,8 +57,9 @@ def _steer(follower: Follower, signals: Signals, name: str) -> dict[str, Any] | 
         try:
             return follower.to_end(signals)
         except Interrupted:
+            # The stream stands while the person thinks: without anybody on it the work would be ended.
+            choice = _choose(follower, signals, name, cancelled)
             follower.client.hang_up()
-            choice = _choose(follower, name, cancelled)
         if choice == "detach":
             talk = follower.client.talk
             talk.say(
@@ -71,20 +87,35 @@ def _cancel(follower: Follower, signals: Signals) -> None:
         signals.waiting = False
 
 
-def _choose(follower: Follower, name: str, cancelled: bool) -> str:
+def _choose(follower: Follower, signals: Signals, name: str, cancelled: bool) -> str:
     """Off a terminal the first interrupt cancels; the one after a cancel always leaves."""
     if cancelled:
         return "detach"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "cancel"
     follower.client.talk.clear()
-    print(f"\n{name}: cancel, detach, or go on? [c/d/G] ", end="", file=sys.stderr, flush=True)
+    heard, until = signals.count, time.monotonic() + ANSWER_SECONDS
+    while True:
+        print(f"\n{name}: cancel, detach, or go on? [c/d/G] ", end="", file=sys.stderr, flush=True)
+        typed = _typed(signals, heard, until)
+        if typed is None or typed in CHOICES:
+            return "cancel" if typed is None else CHOICES[typed]
+
+
+def _typed(signals: Signals, heard: int, until: float) -> str | None:
+    """What is answered in time, in small letters; None when nobody can answer, or a second interrupt did."""
     try:
-        typed = sys.stdin.readline()
-    except (Interrupted, KeyboardInterrupt):
-        return "cancel"
-    # Where nobody can answer any more, nobody is asked.
-    return CHOICES.get(typed.strip().lower()[:1], "go on") if typed else "cancel"
+        signals.waiting = True
+        if signals.count != heard:
+            return None
+        ready, _, _ = select.select([sys.stdin], [], [], max(until - time.monotonic(), 0))
+        line = os.read(sys.stdin.fileno(), 1024) if ready else b"\n"
+    except Interrupted:
+        print(file=sys.stderr, flush=True)
+        return None
+    finally:
+        signals.waiting = False
+    return " ".join(line.decode(errors="replace").lower().split()) if line else None
 
 
 def _tell(client: Client, name: str, item: dict[str, Any]) -> None:

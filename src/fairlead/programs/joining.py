@@ -139,10 +139,9 @@ def ask_site(
     try:
         said = msgspec.json.decode(data, type=_Refusal)
     except msgspec.MsgspecError:
-        said = _Refusal(message=f"it answered {response.status}")
-    return Problem(
-        said.code, f"{url.geturl()}: {said.message}", said.why, said.where, said.fix, said.retryable
-    )
+        said = _Refusal()
+    message = said.message or f"{url.geturl()} answered {response.status}"
+    return Problem(said.code, message, said.why, said.where, said.fix, said.retryable)
 
 
 class _Refusal(Struct, frozen=True):

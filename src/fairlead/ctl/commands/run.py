@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import Any
 
 import click
 
 from fairlead.ctl.client import new_key
 from fairlead.ctl.failures import Failure
-from fairlead.ctl.names import pairs
+from fairlead.ctl.names import pairs, quoted
 from fairlead.ctl.session import session
 from fairlead.ctl.steering import follow_job
 
@@ -38,9 +39,13 @@ def run(command: tuple[str, ...], key: str | None, detach: bool, **given: Any) -
 
     On the local socket it works in this folder, elsewhere in a fresh workspace. The exit code is the command's own:
     126 not executable, 127 not found, 128+n ended by signal n, 124 its limit, 125 a fault of ours, 130 cancelled.
+
+    Standard input is not passed on yet: the command reads an empty one.
     """
     current = session()
     local = bool(current.site.socket)
+    if has_input():
+        current.talk.say("note: standard input is not passed on yet")
     job = document(command, given, local=local)
     job["on_caller_gone"] = "continue" if detach else "cancel"
     if not local and not detach:
@@ -87,6 +92,15 @@ def document(command: tuple[str, ...], given: dict[str, Any], *, local: bool) ->
     return job | {name: value for name, value in fields.items() if value not in (None, [], {}, ())}
 
 
+def has_input() -> bool:
+    """Whether somebody means the command to read something: a pipe, or a file that is not empty."""
+    try:
+        found = os.fstat(0)
+    except OSError:
+        return False
+    return stat.S_ISFIFO(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size > 0)
+
+
 def here() -> str:
     """The caller's folder, which may have been removed under its feet."""
     try:
@@ -106,6 +120,10 @@ OPTIONS = {
 }  # fmt: skip
 
 
+# Refusals whose fix is the value as it was probably meant.
+WRITTEN = frozenset({"unit", "too_large", "out_of_range"})
+
+
 def in_options(refused: Failure) -> Failure:
     """A refusal of a field, told as one of the option that was typed."""
     import re
@@ -116,15 +134,10 @@ def in_options(refused: Failure) -> Failure:
         option, like = OPTIONS.get(plain) or OPTIONS.get(plain.split(".")[0]) or (field, "")
         each.where = option
         if like and not each.fix.startswith("fairlead "):
+            written = re.fullmatch(r"write (\d\S*)", each.fix) if each.code in WRITTEN else None
             each.why = f"{each.why}; {each.fix}" if each.why and each.fix else each.why or each.fix
-            each.fix = f"fairlead run {option} {_quoted(like)} -- true"
+            each.fix = f"{option} {quoted(written[1] if written else like)}"
     return refused
-
-
-def _quoted(text: str) -> str:
-    import shlex
-
-    return shlex.quote(text)
 
 
 def environment(given: tuple[str, ...]) -> dict[str, str]:
@@ -134,7 +147,7 @@ def environment(given: tuple[str, ...]) -> dict[str, str]:
         name, equals, value = each.partition("=")
         if not equals and name not in os.environ:
             why = "without `=` the value is yours, and you have none"
-            raise Failure("usage", f"{name} is not set here", why, "--env", f"--env {name}=VALUE")
+            raise Failure("usage", f"{name} is not set here", why, "--env", f"--env {name}=")
         read[name] = value if equals else os.environ[name]
     return read
 
