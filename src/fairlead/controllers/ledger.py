@@ -50,13 +50,13 @@ class Job:
         "closed_at",
         "created",
         "digest",
-        "lengths",
         "name",
         "needs",
         "number",
         "pages",
         "past",
         "pending_output",
+        "pieces",
         "spec",
         "states",
         "submission",
@@ -80,11 +80,10 @@ class Job:
         self.cancelled = Reason.none
         self.past: dict[int, list[Past]] = {}
         self.charges: dict[int, Charges] = {}
-        # Stored bytes of (stdout, stderr), where they are not (0, 0).
-        self.lengths: dict[int, tuple[int, int]] = {}
         self.pending_output = 0
-        # Of each page: the segment that its last checkpoint includes.
+        # Of each page: the segment that its last checkpoint includes, and in how many more pieces it lies.
         self.versions: dict[int, int] = {}
+        self.pieces: dict[int, int] = {}
 
     @property
     def is_closed(self) -> bool:
@@ -173,6 +172,8 @@ class Ledger:
         self.job_names: dict[tuple[str, str], int] = {}
         self.submission_names: dict[tuple[str, str], int] = {}
         self.open: set[int] = set()
+        # Jobs of which output is still to come.
+        self.unsettled: set[int] = set()
         self.last_job = 0
         self.last_submission = 0
         self.last_agent = 0
@@ -180,6 +181,9 @@ class Ledger:
         # Jobs changed since their last checkpoint, and which of their pages.
         self.dirty: dict[int, set[int]] = {}
         self.roster_dirty = False
+        # The version under which agents and tokens were last taken, and in how many more pieces.
+        self.roster_version = 0
+        self.roster_pieces = 0
         self._appliers: dict[type, Callable[..., None]] = {
             changes.SpecsAdded: self._specs,
             changes.Submitted: self._submitted,
@@ -248,6 +252,8 @@ class Ledger:
                 page.exit[rows] = 0
                 page.started[rows] = 0
                 page.ended[rows] = 0
+                page.out_length[rows] = 0
+                page.err_length[rows] = 0
             job.shift(State.waiting, State.active, count)
             self._touch(number, first, count)
 
@@ -266,6 +272,7 @@ class Ledger:
             job.shift(State.active, then, count)
             if change.output[row] == Output.pending:
                 job.pending_output += count
+                self.unsettled.add(number)
             if then is State.waiting or change.charge[row]:
                 self._remember(job, change, row, (first, count, attempt), at)
             self._settle(job, at, first, count)
@@ -315,11 +322,16 @@ class Ledger:
             for page, rows, _start in job.pages.slices(first, count):
                 job.pending_output -= int((page.output[rows] == Output.pending).sum())
                 page.output[rows] = change.output[row]
-            lengths = (change.out_length[row], change.err_length[row])
-            if lengths != (0, 0):
-                for index in range(first, first + count):
-                    job.lengths[index] = lengths
+                page.out_length[rows] = change.out_length[row]
+                page.err_length[rows] = change.err_length[row]
+            self._note_pending(job)
             self._touch(number, first, count)
+
+    def _note_pending(self, job: Job) -> None:
+        if job.pending_output:
+            self.unsettled.add(job.number)
+        else:
+            self.unsettled.discard(job.number)
 
     def _cancel(self, change: changes.CancelWanted, term: int, at: int) -> None:
         for number, reason in zip(change.job, change.reason, strict=True):

@@ -28,6 +28,9 @@ COLUMNS: dict[str, type[np.generic]] = {
     "placed": np.uint32,
     "started": np.uint32,
     "ended": np.uint32,
+    # Stored bytes of each stream, once that is known.
+    "out_length": np.uint64,
+    "err_length": np.uint64,
 }
 
 
@@ -46,6 +49,8 @@ class Page:
     placed: NDArray[np.uint32]
     started: NDArray[np.uint32]
     ended: NDArray[np.uint32]
+    out_length: NDArray[np.uint64]
+    err_length: NDArray[np.uint64]
 
     def __init__(self, rows: int) -> None:
         for name, kind in COLUMNS.items():

@@ -27,21 +27,31 @@ from fairlead.controllers.pages import COLUMNS, ROWS, Page
 from fairlead.model.lifecycles import Output, State
 from fairlead.model.reasons import Reason
 
+# A page with many former attempts, or a roster of thousands, is larger than one write.
+LARGEST_PIECE = 400 << 10
+
 
 class SiteValue(Struct, frozen=True, gc=False):
-    """Agents, tokens and counters."""
+    """Counters, and which version of the roster counts."""
 
     includes: int
     last_job: int
     last_submission: int
     last_agent: int
     last_at: int
+    roster: int
+    pieces: int
+
+
+class Roster(Struct, frozen=True, gc=False):
+    """Agents and tokens."""
+
     agents: list[Agent]
     tokens: list[Token]
 
 
 class JobValue(Struct, frozen=True, gc=False):
-    """A job without its pages; its submission goes with it."""
+    """A job without its pages, which it names by version."""
 
     includes: int
     number: int
@@ -50,12 +60,17 @@ class JobValue(Struct, frozen=True, gc=False):
     closed_at: int
     cancelled: int
     needs: list[tuple[int, str]]
-    past: dict[int, list[Past]]
-    charges: dict[int, Charges]
-    lengths: dict[int, tuple[int, int]]
     versions: dict[int, int]
+    pieces: dict[int, int]
     submission: int
     at: int
+
+
+class Aside(Struct, frozen=True, gc=False):
+    """What of a page is sparse: former attempts, and what the budgets paid."""
+
+    past: dict[int, list[Past]]
+    charges: dict[int, Charges]
 
 
 class SubmissionValue(Struct, frozen=True, gc=False):
@@ -77,40 +92,90 @@ class Covered:
         return self.jobs.get(number, 0)
 
 
-def encode_site(ledger: Ledger, includes: int) -> bytes:
-    """Agents, tokens and counters as one value."""
-    return msgspec.msgpack.encode(
-        SiteValue(
-            includes,
-            ledger.last_job,
-            ledger.last_submission,
-            ledger.last_agent,
-            ledger.last_at,
-            list(ledger.agents.values()),
-            list(ledger.tokens.values()),
-        )
+def take_site(ledger: Ledger, includes: int) -> Iterator[tuple[str, bytes | None]]:
+    """The roster under a new version, then the value that names it, which is the switch."""
+    before = named_pieces(roster_key(ledger.roster_version), ledger.roster_pieces)
+    roster = Roster(list(ledger.agents.values()), list(ledger.tokens.values()))
+    pieces = list(_split(roster_key(includes), msgspec.msgpack.encode(roster)))
+    yield from pieces
+    ledger.roster_version, ledger.roster_pieces = includes, len(pieces) - 1
+    yield (
+        "site",
+        msgspec.msgpack.encode(
+            SiteValue(
+                includes,
+                ledger.last_job,
+                ledger.last_submission,
+                ledger.last_agent,
+                ledger.last_at,
+                ledger.roster_version,
+                ledger.roster_pieces,
+            )
+        ),
     )
+    yield from _gone(before, pieces)
 
 
 def take_job(ledger: Ledger, job: Job, includes: int) -> Iterator[tuple[str, bytes | None]]:
     """The job's changed pages under new versions, then its record, which is the switch; it is clean after."""
-    replaced: list[str] = []
-    for number in sorted(ledger.dirty.pop(job.number, ())):
-        page = job.pages.pages[number]
-        yield (
-            page_key(job.number, number, includes),
-            b"".join(getattr(page, name).tobytes() for name in COLUMNS),
-        )
+    before: list[str] = []
+    fresh: list[tuple[str, bytes]] = []
+    dirty = sorted(ledger.dirty.pop(job.number, ()))
+    asides = _asides(job, set(dirty))
+    for number in dirty:
         if number in job.versions:
-            replaced.append(page_key(job.number, number, job.versions[number]))
-        job.versions[number] = includes
+            key = page_key(job.number, number, job.versions[number])
+            before += named_pieces(key, job.pieces.get(number, 0))
+        page = job.pages.pages[number]
+        columns = b"".join(getattr(page, name).tobytes() for name in COLUMNS)
+        body = columns + msgspec.msgpack.encode(asides.get(number, Aside({}, {})))
+        pieces = list(_split(page_key(job.number, number, includes), body))
+        job.versions[number], job.pieces[number] = includes, len(pieces) - 1
+        fresh += pieces
+    yield from fresh
     record = ledger.submissions[job.submission]
     keyed = ledger.keys.get((record.tenant, record.key))
     value = SubmissionValue(record, keyed.digest if keyed else "")
     yield f"submission/{record.number}", msgspec.msgpack.encode(value)
     yield f"job/{job.number}", msgspec.msgpack.encode(_job_value(ledger, job, includes))
-    for key in replaced:
-        yield key, None
+    yield from _gone(before, fresh)
+
+
+def _asides(job: Job, pages: set[int]) -> dict[int, Aside]:
+    found: dict[int, Aside] = {}
+    for index, past in job.past.items():
+        if index // ROWS in pages:
+            found.setdefault(index // ROWS, Aside({}, {})).past[index] = past
+    for index, charges in job.charges.items():
+        if index // ROWS in pages:
+            found.setdefault(index // ROWS, Aside({}, {})).charges[index] = charges
+    return found
+
+
+def _split(key: str, body: bytes) -> Iterator[tuple[str, bytes]]:
+    """A value in pieces that each fit a write: `key`, `key~1`, `key~2`."""
+    for at, start in enumerate(range(0, max(len(body), 1), LARGEST_PIECE)):
+        yield (f"{key}~{at}" if at else key), body[start : start + LARGEST_PIECE]
+
+
+def named_pieces(key: str, more: int) -> list[str]:
+    """The keys under which a value in so many more pieces lies."""
+    return [key, *(f"{key}~{at}" for at in range(1, more + 1))]
+
+
+def _joined(values: dict[str, bytes], key: str, more: int) -> bytes:
+    return b"".join(values[name] for name in named_pieces(key, more))
+
+
+def _gone(before: list[str], fresh: list[tuple[str, bytes]]) -> Iterator[tuple[str, None]]:
+    """What a new version replaces; a version that is taken twice at one segment replaces itself."""
+    kept = {key for key, _ in fresh}
+    yield from ((key, None) for key in before if key not in kept)
+
+
+def roster_key(version: int) -> str:
+    """Where a version of the roster lies."""
+    return f"roster/{version}"
 
 
 def _job_value(ledger: Ledger, job: Job, includes: int) -> JobValue:
@@ -122,23 +187,20 @@ def _job_value(ledger: Ledger, job: Job, includes: int) -> JobValue:
         job.closed_at,
         int(job.cancelled),
         job.needs,
-        job.past,
-        job.charges,
-        job.lengths,
         job.versions,
+        {page: more for page, more in job.pieces.items() if more},
         job.submission,
         ledger.last_at,
     )
 
 
 def leftovers(values: Iterable[str], ledger: Ledger) -> list[str]:
-    """Versions of pages that no record names: a round was cut before its switch, or after it."""
-    named = {
-        page_key(job.number, page, version)
-        for job in ledger.jobs.values()
-        for page, version in job.versions.items()
-    }
-    return [key for key in values if key.startswith("page/") and key not in named]
+    """Versions of pages and rosters that nothing names: a round was cut before its switch, or after it."""
+    named = set(named_pieces(roster_key(ledger.roster_version), ledger.roster_pieces))
+    for job in ledger.jobs.values():
+        for page, version in job.versions.items():
+            named.update(named_pieces(page_key(job.number, page, version), job.pieces.get(page, 0)))
+    return [key for key in values if key.startswith(("page/", "roster/")) and key not in named]
 
 
 def page_key(job: int, page: int, version: int) -> str:
@@ -150,7 +212,7 @@ def load_values(ledger: Ledger, values: dict[str, bytes]) -> Covered:
     """Fill an empty ledger from checkpoints."""
     covered = Covered()
     if "site" in values:
-        covered.site = _load_site(ledger, msgspec.msgpack.decode(values["site"], type=SiteValue))
+        covered.site = _load_site(ledger, values)
     for key, body in values.items():
         kind, _, rest = key.partition("/")
         if kind == "spec":
@@ -166,13 +228,16 @@ def load_values(ledger: Ledger, values: dict[str, bytes]) -> Covered:
     return covered
 
 
-def _load_site(ledger: Ledger, value: SiteValue) -> int:
+def _load_site(ledger: Ledger, values: dict[str, bytes]) -> int:
+    value = msgspec.msgpack.decode(values["site"], type=SiteValue)
     ledger.last_job, ledger.last_submission = value.last_job, value.last_submission
     ledger.last_agent, ledger.last_at = value.last_agent, value.last_at
-    for agent in value.agents:
+    ledger.roster_version, ledger.roster_pieces = value.roster, value.pieces
+    roster = msgspec.msgpack.decode(_joined(values, roster_key(value.roster), value.pieces), type=Roster)
+    for agent in roster.agents:
         ledger.agents[agent.number] = agent
         ledger.agent_names[agent.name] = agent.number
-    ledger.tokens = {token.id: token for token in value.tokens}
+    ledger.tokens = {token.id: token for token in roster.tokens}
     return value.includes
 
 
@@ -192,12 +257,17 @@ def _load_job(ledger: Ledger, value: JobValue, values: dict[str, bytes]) -> None
     job.created, job.closed_at = value.created, value.closed_at
     job.cancelled = Reason(value.cancelled)
     job.needs = list(value.needs)
-    job.past, job.charges, job.lengths = value.past, value.charges, value.lengths
-    job.versions = dict(value.versions)
+    job.versions, job.pieces = dict(value.versions), dict(value.pieces)
     for number, version in value.versions.items():
-        body = values[page_key(value.number, number, version)]
-        job.pages.pages[number] = _page(job.pages.rows_in(number), body)
+        body = _joined(values, page_key(value.number, number, version), value.pieces.get(number, 0))
+        page, at = _page(job.pages.rows_in(number), body)
+        job.pages.pages[number] = page
+        aside = msgspec.msgpack.decode(body[at:], type=Aside)
+        job.past |= aside.past
+        job.charges |= aside.charges
     _count(job)
+    if job.pending_output:
+        ledger.unsettled.add(job.number)
     ledger.jobs[job.number] = job
     ledger.job_names[job.tenant, job.name] = job.number
     ledger.last_job = max(ledger.last_job, job.number)
@@ -206,14 +276,15 @@ def _load_job(ledger: Ledger, value: JobValue, values: dict[str, bytes]) -> None
         ledger.open.add(job.number)
 
 
-def _page(rows: int, body: bytes) -> Page:
+def _page(rows: int, body: bytes) -> tuple[Page, int]:
+    """The columns of a page, and where they end."""
     page = Page(rows)
     at = 0
     for name, kind in COLUMNS.items():
         size = rows * np.dtype(kind).itemsize
         setattr(page, name, np.frombuffer(body[at : at + size], kind).copy())
         at += size
-    return page
+    return page, at
 
 
 def _count(job: Job) -> None:

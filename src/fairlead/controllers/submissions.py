@@ -20,6 +20,7 @@ from fairlead.model.jobs import LARGEST_COUNT, LARGEST_SPEC, JobSpec, decode_spe
 from fairlead.model.limits import JOBS_PER_SUBMISSION
 from fairlead.model.requests import Accepted, Submit
 from fairlead.model.rules import Rule, parse_rule
+from fairlead.model.submission import find_cycle
 
 
 def submit(ledger: Ledger, work: Work, request: Submit, now: int) -> Accepted | Problem:
@@ -107,9 +108,12 @@ def _needs(ledger: Ledger, specs: list[JobSpec], tenant: str) -> list[list[tuple
                 number = older.number
             row.append((number, need.on))
         found.append(row)
-    cycle = _cycle(specs)
-    if cycle:
-        return Problem("cycle", f"jobs need each other: {' -> '.join(cycle)}", where="needs")
+    places = {spec.name: at for at, spec in enumerate(specs)}
+    edges = [[places[need.job] for need in spec.needs if need.job in places] for spec in specs]
+    circle = find_cycle(edges)
+    if circle:
+        names = " -> ".join(specs[at].name for at in circle)
+        return Problem("cycle", f"jobs need each other: {names}", where="needs")
     return found
 
 
@@ -123,28 +127,6 @@ def _no_need(job: str, need: str) -> Problem:
     )
 
 
-def _cycle(specs: list[JobSpec]) -> list[str]:
-    needs = {spec.name: [need.job for need in spec.needs] for spec in specs}
-    done: set[str] = set()
-    for start in needs:
-        path: list[str] = []
-        stack = [(start, iter(needs[start]))] if start not in done else []
-        while stack:
-            name, rest = stack[-1]
-            if name not in path:
-                path.append(name)
-            after = next((one for one in rest if one in needs and one not in done), None)
-            if after is None:
-                done.add(name)
-                path.pop()
-                stack.pop()
-            elif after in path:
-                return [*path[path.index(after) :], after]
-            else:
-                stack.append((after, iter(needs[after])))
-    return []
-
-
 def _record(
     ledger: Ledger,
     work: Work,
@@ -152,31 +134,34 @@ def _record(
     specs: list[JobSpec],
     needs: list[list[tuple[int, str]]],
     now: int,
-) -> Accepted:
+) -> Accepted | Problem:
     hashes = [sha256(body).hexdigest() for body in request.specs]
     fresh = {
         digest: body
         for digest, body in zip(hashes, request.specs, strict=True)
         if digest not in ledger.bodies
     }
-    if fresh:
-        work.record(changes.SpecsAdded(list(fresh), list(fresh.values())))
     number = ledger.last_submission + 1
     jobs = [ledger.last_job + 1 + at for at in range(len(specs))]
     name = request.name or specs[0].name
-    work.record(
-        changes.Submitted(
-            number,
-            name,
-            request.tenant,
-            request.key,
-            request.digest,
-            request.caller,
-            jobs,
-            hashes,
-            needs,
-        )
+    submitted = changes.Submitted(
+        number,
+        name,
+        request.tenant,
+        request.key,
+        request.digest,
+        request.caller,
+        jobs,
+        hashes,
+        needs,
     )
+    if changes.weigh(submitted) > changes.SUBMISSION_BYTES:
+        edges = sum(len(row) for row in needs)
+        why = f"{len(specs)} jobs with {edges} needs are more than is recorded at once"
+        return Problem("too_many", "the submission is too large", why, "needs", "submit it in parts")
+    if fresh:
+        work.record(changes.SpecsAdded(list(fresh), list(fresh.values())))
+    work.record(submitted)
     told = dict(zip(hashes, request.specs, strict=True))
     work.say(wall.Bodies(list(told), list(told.values())))
     for job in jobs:

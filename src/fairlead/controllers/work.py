@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from fairlead.base.alarms import Alarms
 from fairlead.controllers.ledger import Charges, Job, Ledger
 from fairlead.controllers.pages import ROWS
 from fairlead.model import changes, orders, wall
@@ -47,9 +48,9 @@ class Work:
         # Needed job -> jobs that wait for it.
         self.dependents: dict[int, list[int]] = {}
         # Jobs with a pending limit, by when it passes.
-        self.limits: dict[int, int] = {}
+        self.limits: Alarms[int] = Alarms()
         # Jobs that end when their caller is gone, by when it counts as gone.
-        self.callers: dict[int, int] = {}
+        self.callers: Alarms[int] = Alarms()
         self._handlers: dict[type, Callable[..., None]] = {
             wall.Placed: self._placed,
             wall.AgentEnded: self._agent_ended,
@@ -90,9 +91,9 @@ class Work:
         for number, _ in job.needs:
             self.dependents.setdefault(number, []).append(job.number)
         if job.spec.cancel_when_caller_gone:
-            self.callers[job.number] = now + CALLER_MS
+            self.callers.set(job.number, now + CALLER_MS)
         if job.spec.pending_ms:
-            self.limits[job.number] = job.created + job.spec.pending_ms
+            self.limits.set(job.number, job.created + job.spec.pending_ms)
         self._deal_if_ready(job)
 
     def _tell_body(self, job: Job) -> None:
@@ -232,8 +233,9 @@ class Work:
     def _agent_gone(self, message: wall.AgentGone) -> None:
         """Output it had still to send is not waited for any more; what does come counts all the same."""
         rows = Rows(facts=3)
-        for number, job in self.ledger.jobs.items():
-            for at, page in job.pages.pages.items() if job.pending_output else ():
+        for number in sorted(self.ledger.unsettled):
+            job = self.ledger.jobs[number]
+            for at, page in job.pages.pages.items():
                 here = (page.output == Output.pending) & (page.agent == message.agent)
                 for first, count in runs(here, at * ROWS):
                     for start, many, attempt in job.pages.attempts(first, count):
@@ -269,8 +271,8 @@ class Work:
             self.deal(job)
             return
         self.hands.pop(number, None)
-        self.limits.pop(number, None)
-        self.callers.pop(number, None)
+        self.limits.drop(number)
+        self.callers.drop(number)
         self.say(wall.Over([number]))
         for waiting in self.dependents.pop(number, []):
             dependent = self.ledger.jobs[waiting]
@@ -316,21 +318,19 @@ class Work:
         """Somebody waits for these jobs."""
         for number in numbers:
             if number in self.callers:
-                self.callers[number] = now + CALLER_MS
+                self.callers.set(number, now + CALLER_MS)
 
     def miss_callers(self, now: int) -> int | None:
         """End the jobs whose callers are gone; returns when the next one is missed."""
-        for number in [number for number, at in self.callers.items() if at <= now]:
-            del self.callers[number]
+        for number in self.callers.due(now):
             self.cancel(self.ledger.jobs[number], Reason.caller_gone)
-        return min(self.callers.values(), default=None)
+        return self.callers.next_at()
 
     def pass_limits(self, now: int) -> int | None:
         """Close what waited too long; returns when the next limit passes."""
-        for number in [number for number, at in self.limits.items() if at <= now]:
-            del self.limits[number]
+        for number in self.limits.due(now):
             self.close_waiting(self.ledger.jobs[number], State.timed_out, Reason.pending_limit)
-        return min(self.limits.values(), default=None)
+        return self.limits.next_at()
 
 
 NOTHING_CHARGED = Charges()

@@ -18,6 +18,10 @@ from .keys import Keys
 FORMAT = 1
 # A segment's size; etcd refuses values of 1.6 MiB.
 SEGMENT_BYTES = 1 << 20
+# One change of a submission is never split: its jobs begin together.
+SUBMISSION_BYTES = SEGMENT_BYTES * 8 // 10
+# What a row of columns weighs at most, about.
+ROW_BYTES = 64
 
 
 class SpecsAdded(Struct, frozen=True, gc=False, tag="specs"):
@@ -175,6 +179,19 @@ def decode(data: bytes) -> Part:
 def size(change: Change) -> int:
     """How many bytes a change takes in a segment."""
     return len(_encode(change))
+
+
+def weigh(change: Change) -> int:
+    """At most about how many bytes a change takes: enough to tell one segment from many."""
+    if isinstance(change, SpecsAdded):
+        return sum(len(body) + 80 for body in change.bodies)
+    if isinstance(change, Submitted):
+        words = (change.name, change.tenant, change.key, change.digest, change.caller)
+        return (
+            200 + sum(4 * len(word) for word in words) + sum(90 + 20 * len(needs) for needs in change.needs)
+        )
+    keys = getattr(change, "keys", None)
+    return 40 + ROW_BYTES * len(keys) if isinstance(keys, Keys) else 300
 
 
 def select(change: Change, rows: Sequence[int]) -> Change:

@@ -15,11 +15,9 @@ from msgspec import Struct
 from .errors import Problem, nearest, quote
 from .fields import ELSEWHERE, FIELDS, LATER, later, read_name
 from .jobs import LARGEST_SPEC, JobSpec, Need, encode_spec
+from .limits import JOBS_PER_SUBMISSION
 from .reading import Field, Patch, Path, Places, Reading, Table, group, read_fields, table
 from .speakable import make_name
-
-# One submission is recorded in one batch.
-MOST_JOBS = 10_000
 
 Known = Callable[[str], bool]
 
@@ -100,7 +98,7 @@ def _read_file(reading: Reading, document: dict[Any, object]) -> Submission:
     patch = read_fields(reading, (), shallow, FILE, {**LATER, **_MISPLACED, **FILE_LATER}, "a job file")
     under = _under(reading, document)
     jobs = patch.get("jobs")
-    if not isinstance(jobs, list) or not 0 < len(jobs) <= MOST_JOBS:
+    if not isinstance(jobs, list) or not 0 < len(jobs) <= JOBS_PER_SUBMISSION:
         reading.refuse(("jobs",), _not_jobs(jobs), key=True)
         return Submission("", [])
     patches: list[tuple[Path, Patch]] = []
@@ -121,7 +119,7 @@ def _read_file(reading: Reading, document: dict[Any, object]) -> Submission:
 def _not_jobs(jobs: object) -> Problem:
     if isinstance(jobs, list) and jobs:
         said = f"{len(jobs)} jobs are too many"
-        return Problem("too_large", said, f"a submission has at most {MOST_JOBS}", fix="use count")
+        return Problem("too_large", said, f"a submission has at most {JOBS_PER_SUBMISSION}", fix="use count")
     said = "`jobs` is empty" if jobs == [] else f"`jobs` is {quote(jobs)}, not a list"
     return Problem("not_a_list", said, fix="jobs: [{name: build, run: make}]")
 

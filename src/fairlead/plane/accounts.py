@@ -119,9 +119,8 @@ class Accounts:
             item |= self._ended(job, Reason(int(page.reason[row])), int(page.exit[row]))
             if page.state[row] == State.succeeded:
                 item |= {"exit_code": 0, "reason": "", "sentence": ""}
-            lengths = job.lengths.get(index)
-            if lengths:
-                item["out_length"], item["err_length"] = lengths
+            if item["output"] in ("complete", "incomplete"):
+                item["out_length"], item["err_length"] = int(page.out_length[row]), int(page.err_length[row])
         return item
 
     def _agent_name(self, number: int) -> str | None:

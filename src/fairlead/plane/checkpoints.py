@@ -88,7 +88,7 @@ class Checkpoints:
         self.leftovers = []
         if self.site_due:
             self.site_due = self.ledger.roster_dirty = False
-            yield "site", records.encode_site(self.ledger, includes)
+            yield from records.take_site(self.ledger, includes)
         size = 0
         while self.jobs and size < PIECE_BYTES:
             job = self.ledger.jobs[self.jobs.popleft()]

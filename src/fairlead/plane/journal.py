@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from fairlead.model import changes
-from fairlead.model.changes import FORMAT, SEGMENT_BYTES, Change, Part, encode
+from fairlead.model.changes import FORMAT, SEGMENT_BYTES, Change, Part, encode, weigh
 from fairlead.model.keys import Keys
 from fairlead.model.limits import WAITING_BYTES
 from fairlead.model.storage import Commit
@@ -21,8 +21,6 @@ from fairlead.plane.words import Effect
 
 RETRY_FIRST_MS = 20
 RETRY_LAST_MS = 1_000
-# What a row of columns weighs at most, about, in a segment.
-ROW_BYTES = 64
 
 
 class ToSession(Struct, frozen=True, gc=False):
@@ -125,16 +123,6 @@ class Journal:
         self.open = []
         self.open_bytes = 0
         self.batch += 1
-
-
-def weigh(change: Change) -> int:
-    """About how many bytes a change takes: enough to tell one segment from many."""
-    if isinstance(change, changes.SpecsAdded):
-        return sum(len(body) + 80 for body in change.bodies)
-    if isinstance(change, changes.Submitted):
-        return 200 + sum(90 + 20 * len(needs) for needs in change.needs)
-    keys = getattr(change, "keys", None)
-    return 40 + ROW_BYTES * len(keys) if isinstance(keys, Keys) else 300
 
 
 def _pack(batch: list[Change]) -> Iterator[list[Change]]:

@@ -87,6 +87,7 @@ class Views:
             "state": job.state(),
             "count": job.spec.count,
             "counts": {state.name: count for state, count in sorted(job.states.items()) if count},
+            "never_started": _never_started(job),
             "pending_output": job.pending_output,
             "priority": job.spec.priority,
             "created": job.created,
@@ -249,6 +250,15 @@ def _newest(kept: dict[int, T], after: int) -> Iterator[tuple[int, T]]:
     for number in sorted(kept, reverse=True):
         if not after or number < after:
             yield number, kept[number]
+
+
+def _never_started(job: Job) -> int:
+    """How many instances were closed before they had a place."""
+    if not (job.states.get(State.cancelled) or job.states.get(State.timed_out)):
+        return 0
+    return sum(
+        int(((page.attempt == 0) & (page.state != State.waiting)).sum()) for page in job.pages.pages.values()
+    )
 
 
 def _candidates(job: Job, wanted: str, after: int) -> Iterator[int]:

@@ -7,7 +7,7 @@ they closed long ago, or is ordered ended, so that an old copy dies.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from fairlead.model.orders import How
 from fairlead.model.reasons import Reason
 from fairlead.model.session import Heard, Line
 from fairlead.model.storage import Fence
+from fairlead.placement.runs import runs
 from fairlead.scheduler.core import Scheduler
 from fairlead.scheduler.presence import Contact
 from fairlead.scheduler.reservations import RESUMED, SEEN, STOPPING, spans_of
@@ -233,7 +234,7 @@ class Agents:
 
     def _ended(self, contact: Contact, word: object, now: int) -> None:
         assert isinstance(word, orders.Ended)
-        self._release(contact.number, word.keys)
+        self._release(contact.number, word.keys, word.term)
         self.scheduler.said.append(wall.AgentEnded(contact.number, word))
 
     def _output(self, contact: Contact, word: object, now: int) -> None:
@@ -278,13 +279,18 @@ class Agents:
             most = 10 * 60_000
             contact.heard_at = now + min(max(word.back_within_ms, 0), most)
 
-    def _release(self, agent: int, keys: Keys) -> None:
-        for job, first, count, attempt in keys.spans():
+    def _release(self, agent: int, keys: Keys, terms: Sequence[int] = ()) -> None:
+        """What is held there by these keys, and where terms are told by these, is free."""
+        for row, (job, first, count, attempt) in enumerate(keys.spans()):
             book = self.kept.books.get(job)
             if book is None:
                 continue
-            for run in book.matching(agent, first, count, attempt):
-                self.kept.release(job, agent, run)
+            for start, many in book.matching(agent, first, count, attempt):
+                if not terms:
+                    self.kept.release(job, agent, (start, many))
+                    continue
+                for run in runs(book.term[start : start + many] == terms[row], start):
+                    self.kept.release(job, agent, run)
 
     def _give_up(self, agent: int, keys: Keys, reason: Reason) -> None:
         self._release(agent, keys)

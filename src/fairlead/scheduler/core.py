@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fairlead.base.alarms import Alarms
 from fairlead.model import wall
 from fairlead.model.keys import Keys, Rows, Span
 from fairlead.model.lifecycles import Presence, Stage, Wanted
@@ -25,6 +26,7 @@ from fairlead.model.wall import Shape
 from fairlead.placement.place import explain, place
 from fairlead.placement.table import AgentTable, Interned
 from fairlead.scheduler.presence import Contact, Roster
+from fairlead.scheduler.queue import Line as QueueLine
 from fairlead.scheduler.queue import Lot, Queue
 from fairlead.scheduler.reservations import RESUMED, STOPPING, JobBook, Reservations, spans_of
 
@@ -32,12 +34,11 @@ from fairlead.scheduler.reservations import RESUMED, STOPPING, JobBook, Reservat
 class Rest:
     """A shape that an agent refused is not offered to it for a while."""
 
-    __slots__ = ("over", "pause", "until")
+    __slots__ = ("pause", "until")
 
     def __init__(self) -> None:
         self.pause = 0
         self.until = 0
-        self.over = False
 
 
 class Scheduler:
@@ -52,7 +53,10 @@ class Scheduler:
         self.roster = Roster(settings, now)
         self.bodies: dict[str, bytes] = {}
         self.sealed = False
-        self.rests: dict[tuple[int, int], Rest] = {}
+        # By shape and agent; and when each ends, and is forgotten.
+        self.rests: dict[Interned, dict[int, Rest]] = {}
+        self.rest_ends: Alarms[tuple[Interned, int]] = Alarms()
+        self.rest_forgets: Alarms[tuple[Interned, int]] = Alarms()
         self.said: list[wall.ToControllers] = []
         self.orders: dict[int, list[Order]] = {}
         self._handlers: dict[type, Callable[..., None]] = {
@@ -180,23 +184,33 @@ class Scheduler:
     # Placement.
 
     def place(self, decisions: int, now: int) -> int:
-        """Fill free room from the queue, best heads first; returns how many decisions are left."""
+        """Fill free room from the queue, best heads first; returns how many decisions are left.
+
+        A look that finds no place is a decision too: what is left over is looked at in the next step, which
+        goes on where this one stopped.
+        """
         for line in self.queue.heads(self.table.room_version):
-            shunned = self.resting(line.shape, now)
-            while decisions and line.heap:
-                lot = line.heap[0][2]
-                total = lot.total()
-                if not total:
-                    break
-                chosen = place(self.table, line.shape, total, decisions, shunned, lot.offer.avoid)
-                decisions -= self._propose(lot, chosen)
-                if lot.firsts:
-                    line.blocked_at = self.table.room_version if decisions else -1
-                    break
-                line.drop_head()
             if not decisions:
-                break
+                self.queue.go_on_at(line)
+                return 0
+            decisions = self._place_line(line, decisions, now)
+        self.queue.all_tried(self.table.room_version, decisions)
         return decisions
+
+    def _place_line(self, line: QueueLine, decisions: int, now: int) -> int:
+        shunned = self.resting(line.shape, now)
+        while decisions and line.heap:
+            lot = line.heap[0][2]
+            total = lot.total()
+            if not total:
+                break
+            chosen = place(self.table, line.shape, total, decisions, shunned, lot.offer.avoid)
+            decisions -= max(self._propose(lot, chosen), 1)
+            if lot.firsts:
+                line.blocked_at = self.table.room_version if decisions > 0 else -1
+                break
+            line.drop_head()
+        return max(decisions, 0)
 
     def _propose(self, lot: Lot, chosen: list[tuple[int, int]]) -> int:
         rows = Rows(facts=1)
@@ -222,24 +236,26 @@ class Scheduler:
 
     def resting(self, shape: Interned, now: int) -> list[int]:
         """Agents that refused this shape a moment ago."""
-        return [agent for (key, agent), rest in self.rests.items() if key == id(shape) and rest.until > now]
+        rests = self.rests.get(shape, {})
+        return [agent for agent, rest in rests.items() if rest.until > now]
 
     def rest(self, shape: Interned, agent: int, now: int) -> None:
         """An agent refused a shape: leave it alone for twice as long as the last time."""
-        rest = self.rests.setdefault((id(shape), agent), Rest())
+        rest = self.rests.setdefault(shape, {}).setdefault(agent, Rest())
         rest.pause = min(max(rest.pause * 2, REST_FIRST_MS), REST_LAST_MS)
         rest.until = now + rest.pause
-        rest.over = False
+        self.rest_ends.set((shape, agent), rest.until)
+        self.rest_forgets.set((shape, agent), rest.until + REST_LAST_MS)
 
     def end_rests(self, now: int) -> int | None:
         """Pairs that have rested are tried again; returns when the next rest ends."""
-        ended = [key for key, rest in self.rests.items() if rest.until <= now and not rest.over]
-        for key in ended:
-            self.rests[key].over = True
+        for _ in self.rest_ends.due(now):
             self.table.room_version += 1
-        for key in [key for key, rest in self.rests.items() if now - rest.until > REST_LAST_MS]:
-            del self.rests[key]
-        return min((rest.until for rest in self.rests.values() if not rest.over), default=None)
+        for key, agent in self.rest_forgets.due(now):
+            del self.rests[key][agent]
+            if not self.rests[key]:
+                del self.rests[key]
+        return self.rest_ends.next_at()
 
     # What people ask.
 

@@ -95,6 +95,9 @@ class Queue:
         self.by_job: dict[int, list[Lot]] = {}
         self.waiting = 0
         self._arrivals = 0
+        # The room version at which every line was found blocked; and where a step that was cut goes on.
+        self._tried_at = -1
+        self._go_on: tuple[Order, int] | None = None
 
     def add(self, lot: Lot) -> None:
         """One more lot; it may come before the blocked head, so its line is tried again."""
@@ -102,6 +105,7 @@ class Queue:
         if line is None:
             line = self.lines[id(lot.shape)] = Line(lot.shape)
         self._arrivals += 1
+        self._tried_at = -1
         heapq.heappush(line.heap, (lot.order, self._arrivals, lot))
         if line.heap[0][2] is lot:
             line.blocked_at = -1
@@ -125,7 +129,9 @@ class Queue:
             self._keep(job, [other for other in self.by_job.get(job, []) if other is not lot])
 
     def heads(self, room_version: int) -> list[Line]:
-        """The lines worth trying, best head first; empty lots and lines are dropped on the way."""
+        """The lines worth trying, best head first, from where the last step stopped; what is empty goes."""
+        if self._tried_at == room_version:
+            return []
         found: list[tuple[Order, int, Line]] = []
         for key, line in list(self.lines.items()):
             while line.heap and not line.heap[0][2].firsts:
@@ -135,7 +141,21 @@ class Queue:
                 del self.lines[key]
             elif line.blocked_at != room_version:
                 found.append((line.heap[0][0], line.heap[0][1], line))
-        return [line for _, _, line in sorted(found, key=lambda item: item[:2])]
+        found.sort(key=lambda item: item[:2])
+        if self._go_on is not None:
+            later = [item for item in found if item[:2] >= self._go_on]
+            found = later + found[: len(found) - len(later)]
+            self._go_on = None
+        return [line for _, _, line in found]
+
+    def go_on_at(self, line: Line) -> None:
+        """The step's decisions are used up before this line."""
+        self._go_on = (line.heap[0][0], line.heap[0][1]) if line.heap else None
+
+    def all_tried(self, room_version: int, decisions: int) -> None:
+        """Every line was looked at: nothing more fits until room changes or something is added."""
+        if decisions:
+            self._tried_at = room_version
 
     def _keep(self, job: int, lots: list[Lot]) -> None:
         if lots:

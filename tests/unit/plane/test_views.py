@@ -189,6 +189,7 @@ def test_why_and_history_name_the_need_that_failed() -> None:
     talk.submit("k2", name="deploy", needs=[Need("build")])
     agent.end(one(1, 0, 1), exit=3)
     assert talk.job("deploy")["state"] == "cancelled"
+    assert [talk.job(name)["never_started"] for name in ("build", "deploy")] == [0, 1]
     for asked in (Explain("deploy", "default"), History("deploy", "default")):
         reply = talk.ask(asked)
         assert "it needs build, which failed" in str(reply)
