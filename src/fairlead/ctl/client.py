@@ -22,6 +22,8 @@ T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 # Shorter waits are not worth a word.
 SAY_AFTER = 0.3
+# A server that is started again is back in less.
+SAY_DOWN_AFTER = 2.0
 HEARTBEAT = 30.0
 # Longer than the longest wait that is asked of a server.
 ANSWER_SECONDS = 45.0
@@ -119,7 +121,7 @@ class Client:
     def _persist(self, ask: Callable[[], T]) -> T:
         """Until it is answered; a refusal is an answer."""
         begin = said = time.monotonic()
-        pause, tries = FIRST_PAUSE, 0
+        pause, tries, told = FIRST_PAUSE, 0, False
         while True:
             try:
                 answer = ask()
@@ -129,7 +131,14 @@ class Client:
                 now = time.monotonic()
                 if now - begin + pause > self.patience:
                     raise self._given_up(fault) from fault
-                if self._should_say(now - begin, now - said, tries):
+                if self._is_down(fault):
+                    # It will not be there by itself: said once, and not again with each try.
+                    if not told and now - begin >= SAY_DOWN_AFTER:
+                        told = True
+                        self.talk.say(
+                            f"no server runs (fairlead up); waiting up to {self.patience:g}s for one"
+                        )
+                elif self._should_say(now - begin, now - said):
                     self.talk.beat(f"contacting {self.site.api}: {_reason(fault)}, try {tries + 1}")
                     said = now
                 _rest(fault, pause)
@@ -138,7 +147,10 @@ class Client:
                 self.talk.clear()
                 return answer
 
-    def _should_say(self, since: float, last: float, tries: int) -> bool:
+    def _is_down(self, fault: Exception) -> bool:
+        return bool(self.site.socket) and isinstance(fault, FileNotFoundError | ConnectionRefusedError)
+
+    def _should_say(self, since: float, last: float) -> bool:
         if self.talk.terminal:
             return since >= SAY_AFTER
         return last >= HEARTBEAT or (since >= SAY_AFTER and last == since)

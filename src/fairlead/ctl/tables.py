@@ -20,7 +20,7 @@ FORMATS = ["table", "wide", "json", "yaml", "id", "state"]
 ENDED = ("succeeded", "failed", "cancelled", "timed_out", "refused", "stopped", "lost")
 COLOURS = {
     "succeeded": 32, "ready": 32, "running": 36, "failed": 31, "lost": 31, "timed_out": 31, "refused": 31,
-    "banned": 31, "suspect": 33, "cancelled": 33, "draining": 33, "cordoned": 33,
+    "banned": 31, "expired": 31, "revoked": 31, "suspect": 33, "cancelled": 33, "draining": 33, "cordoned": 33,
 }  # fmt: skip
 
 
@@ -81,6 +81,10 @@ def _age(name: str) -> Callable[[Item], str]:
     return lambda item: age(item.get(name))
 
 
+def _clock(name: str) -> Callable[[Item], str]:
+    return lambda item: clock(item.get(name))
+
+
 # Kind: what a table shows, and what a wide one adds.
 COLUMNS: dict[str, tuple[list[Column], list[Column]]] = {
     "jobs": (
@@ -123,6 +127,17 @@ COLUMNS: dict[str, tuple[list[Column], list[Column]]] = {
     "servers": (
         [("NAME", field("name")), ("STATE", field("state")), ("TERM", field("term"))],
         [("CONTROL", field("control")), ("OUTPUT", field("output"))],
+    ),
+    "tokens": (
+        [
+            ("ID", field("id")),
+            ("ROLE", field("role")),
+            ("STATE", field("state")),
+            ("TENANT", field("tenant")),
+            ("USES", field("uses")),
+            ("EXPIRES", _clock("expires")),
+        ],
+        [("CREATED", _clock("created"))],
     ),
     "submissions": (
         [("NAME", lambda item: str(item.get("name") or item.get("id"))), ("STATE", field("state"))],
@@ -205,7 +220,9 @@ def _cell(name: str) -> Callable[[Item], str]:
     return lambda item: _plain(name, item.get(name))
 
 
-TIMES = frozenset({"created", "started", "ended", "at", "since", "until", "expires", "joined", "seen"})
+TIMES = frozenset(
+    {"created", "placed", "started", "ended", "at", "since", "until", "expires", "joined", "seen"}
+)
 
 
 def facts(item: Item, indent: str = "") -> list[str]:

@@ -202,6 +202,76 @@ def test_cancel_answers_for_each_name_by_itself(site: PlayedSite, call: Call, ca
     assert capfd.readouterr().err == "ending a\nerror: b: no such work\n  fix: fairlead get jobs\n"
 
 
+def test_what_had_ended_is_said_to_have(site: PlayedSite, call: Call, capfd: Any) -> None:
+    site.on("POST /v1/cancel", Reply({"items": [{"name": "a", "said": "ended"}]}))
+    assert call("cancel", "a") == 0
+    assert capfd.readouterr().err == "a had ended\n"
+
+
+def test_a_wrong_name_is_mended_in_the_line_that_was_typed(site: PlayedSite, call: Call, capfd: Any) -> None:
+    refused = problem(
+        404, "no_such", "there is no job 'buidl'", why="did you mean build?", fix="fairlead get job build"
+    )
+    site.on("GET /v1/jobs/buidl/why", refused)
+    assert call("why", "buidl", "-o", "table") == 2
+    assert capfd.readouterr().err.splitlines()[-1] == "  fix: fairlead why build -o table"
+
+
+def test_after_a_failure_the_job_that_caused_it_is_named(
+    site: PlayedSite, call: Call, capfd: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("run: x\n")
+    site.on("POST /v1/submissions", ACCEPTED)
+    one = {**JOB, "count": 1}
+    unborn = {**one, "state": "cancelled", "counts": {"cancelled": 1}, "never_started": 1, "ended": 9}
+    jobs = [
+        {**unborn, "id": "j-3", "name": "deploy"},
+        {**one, "id": "j-2", "name": "unit", "counts": {"failed": 1}, "ended": 8, "never_started": 0},
+        {**one, "id": "j-1", "name": "style", "counts": {"failed": 1}, "ended": 9, "never_started": 0},
+    ]
+    site.on("GET /v1/jobs", Reply({"items": jobs, "next": None}))
+    assert call("submit", str(file), "--wait") == 1
+    told = capfd.readouterr().err
+    assert "3 of 3; of 3 jobs 2 failed, 1 never started" in told
+    assert "never started" in next(line for line in told.splitlines() if "deploy" in line)
+    assert told.splitlines()[-2:] == ["fairlead why unit", "fairlead logs unit"]
+
+
+def test_status_tells_what_runs_where_and_the_front_only_when_asked(
+    site: PlayedSite, call: Call, capfd: Any
+) -> None:
+    told = {"agents": {"ready": 1}, "open_jobs": {"running": 2}, "queued": 3, "unfinished": 4, "term": 5}
+    agent = {"name": "a", "state": "ready", "running": 4, "resources": {"cpu": {"free": 0, "total": 4000}}}
+    site.on("GET /v1/status", Reply({**told, "front": {"boot": "b1"}}))
+    site.on("GET /v1/agents", Reply({"items": [agent], "next": None}))
+    assert call("status") == 0
+    assert [line.split() for line in capfd.readouterr().out.splitlines()][1:] == [
+        ["a", "ready", "4", "0", "of", "4", "-"],
+        [],
+        ["agents", "1", "ready"],
+        ["open", "jobs", "2", "running"],
+        ["instances", "4", "placed,", "3", "waiting"],
+    ]
+    assert call("status", "-o", "wide") == 0
+    assert "b1" in capfd.readouterr().out
+
+
+def test_the_times_of_an_instance_are_times(site: PlayedSite, call: Call, capfd: Any) -> None:
+    at = 1_700_000_000_000
+    site.on("GET /v1/jobs/boom/instances/0", Reply({"placed": at, "started": at, "ended": at}))
+    assert call("describe", "boom/0") == 0
+    assert str(at) not in capfd.readouterr().out
+
+
+def test_an_earlier_attempt_has_its_own_logs(site: PlayedSite, call: Call, capfd: Any) -> None:
+    site.on("GET /v1/jobs/unit", job("succeeded"))
+    path = "GET /v1/jobs/j-1/instances/0/logs"
+    site.on(f"{path}?stream=out&offset=0&attempt=1", Reply(raw=[b"first\n"]))
+    assert call("logs", "--stdout", "--attempt", "1", "unit") == 0
+    assert capfd.readouterr().out == "first\n"
+
+
 def test_logs_are_exact_and_go_on_after_a_cut(site: PlayedSite, call: Call, capfdbinary: Any) -> None:
     path = "GET /v1/jobs/j-1/instances/0/logs"
     site.on("GET /v1/jobs/unit", job("succeeded"))
@@ -232,6 +302,7 @@ def test_a_token_is_printed_alone(site: PlayedSite, call: Call, capfd: Any) -> N
 def test_a_bearer_token_opens_the_site(site: PlayedSite, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRLEAD_TOKEN", "secret")
     site.on("GET /v1/status", Reply({"agents": {"ready": 1}}))
+    site.on("GET /v1/agents", Reply({"items": [], "next": None}))
     assert call("status") == 0
     assert site.heard[0].headers["authorization"] == "Bearer secret"
 

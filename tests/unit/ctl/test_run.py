@@ -170,6 +170,17 @@ def test_an_unanswered_run_ends_with_125_after_the_time_it_was_given(
     ]
 
 
+def test_a_site_that_is_down_is_said_to_be_so_once(
+    site: PlayedSite, call: Call, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.ctl.client.SAY_DOWN_AFTER", 0.1)
+    site.close()
+    assert call("status", "--connect-timeout", "1") == 125
+    told = capfd.readouterr().err.splitlines()
+    assert told[0] == "no server runs (fairlead up); waiting up to 1s for one"
+    assert len(told) == 4
+
+
 def test_a_refused_job_is_told_whole_by_option_and_ends_with_125(
     site: PlayedSite, call: Call, capfd: Any
 ) -> None:
@@ -231,7 +242,7 @@ def test_of_several_instances_each_is_printed_in_turn_and_the_worst_code_counts(
         path = f"GET /v1/jobs/j-1/instances/{index}/attach"
         site.on(path, Reply(raw=[frame(OUT, b"%d\n" % index), event("end", **state)]))
     assert call("run", "--count", "3", "--", "true") == 3
-    assert capfd.readouterr().out == "0\n1\n2\n"
+    assert capfd.readouterr() == ("0\n1\n2\n", "lucky-heron: 1 of 3 did not succeed: 1 failed\n")
 
 
 def test_attach_goes_on_where_the_work_is(site: PlayedSite, call: Call, capfd: Any) -> None:

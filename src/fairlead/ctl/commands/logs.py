@@ -20,7 +20,8 @@ from fairlead.ctl.session import session
 @click.option("--stdout", "only", flag_value="out", help="Only this stream.")
 @click.option("--stderr", "only", flag_value="err", help="Only this stream.")
 @click.option("--offset", type=click.IntRange(min=0), default=0, metavar="BYTES", help="Begin there.")
-def logs(names: tuple[str, ...], follow: bool, only: str | None, offset: int) -> int:
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="An earlier one.  [the newest]")
+def logs(names: tuple[str, ...], follow: bool, only: str | None, offset: int, attempt: int | None) -> int:
     """Print the output of each NAME: its stdout to stdout, its stderr to stderr.
 
     Of a job with several instances it is the output of each in turn; `JOB/INDEX` is one of them.
@@ -31,12 +32,18 @@ def logs(names: tuple[str, ...], follow: bool, only: str | None, offset: int) ->
         job = client.get("jobs", wanted.work)
         count = int(job["count"])
         for index in range(count) if wanted.instance is None else (wanted.instance,):
-            if follow and only is None and offset == 0:
+            if follow and only is None and offset == 0 and attempt is None:
                 if not printed(client, job["id"], index):
                     return INTERRUPTED
             else:
                 for stream in [only] if only else ["out", "err"]:
-                    copy(client, (job["id"], index), stream, offset, follow)
+                    copy(
+                        client,
+                        (job["id"], index),
+                        stream,
+                        offset,
+                        {"follow": 1 if follow else None, "attempt": attempt},
+                    )
     return 0
 
 
@@ -50,14 +57,12 @@ def printed(client: Client, job: str, index: int) -> bool:
     return True
 
 
-def copy(client: Client, instance: tuple[Any, int], stream: str, offset: int, follow: bool) -> None:
-    """One stream from an offset on, over every cut."""
+def copy(client: Client, instance: tuple[Any, int], stream: str, offset: int, asked: dict[str, Any]) -> None:
+    """One stream from an offset on, over every cut; `asked` is what else is asked for."""
     job, index = instance
     kind = OUT if stream == "out" else ERR
     while True:
-        answer = client.stream(
-            "jobs", job, "instances", index, "logs", stream=stream, offset=offset, follow=1 if follow else ""
-        )
+        answer = client.stream("jobs", job, "instances", index, "logs", stream=stream, offset=offset, **asked)
         try:
             for piece in answer.chunks():
                 write_out(kind, piece)

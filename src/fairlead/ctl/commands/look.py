@@ -10,11 +10,13 @@ from fairlead.ctl.client import Client
 from fairlead.ctl.failures import Failure
 from fairlead.ctl.names import Target, target
 from fairlead.ctl.session import Session, session
-from fairlead.ctl.tables import FORMATS, aligned, facts, is_plain, show, show_one
+from fairlead.ctl.tables import FORMATS, aligned, facts, is_plain, show, show_one, table
 from fairlead.ctl.talk import clock
 
 KINDS = ["submissions", "jobs", "instances", "agents", "servers", "tokens"]
 PAGE = 500
+# More are not seen at one glance.
+MOST_AGENTS = 20
 
 output = click.option(
     "-o",
@@ -41,9 +43,32 @@ def status(form: str) -> int:
     told = current.client.get("status")
     if form in ("json", "yaml"):
         show_one(told, "status", form)
-    else:
+    elif "control" in told:
         click.echo("\n".join(facts(told)))
+    else:
+        page = current.client.get("agents", limit=MOST_AGENTS)
+        click.echo("\n".join(glance(told, page)))
+        if form == "wide":
+            click.echo("\n".join(["", *facts({"term": told.get("term"), **told.get("front", {})})]))
     return 0
+
+
+def glance(told: dict[str, Any], page: dict[str, Any]) -> list[str]:
+    """What runs where, then how much of everything there is."""
+    lines = aligned(table(page["items"], "agents", wide=False)) if page["items"] else []
+    if page.get("next"):
+        lines.append("…  the others: fairlead get agents")
+    rows = [
+        ["agents", counted(told.get("agents"))],
+        ["open jobs", counted(told.get("open_jobs"))],
+        ["instances", f"{told.get('unfinished', 0)} placed, {told.get('queued', 0)} waiting"],
+    ]
+    return [*lines, *([""] if lines else []), *aligned(rows)]
+
+
+def counted(counts: dict[str, int] | None) -> str:
+    """So many in each state."""
+    return ", ".join(f"{count} {state}" for state, count in sorted((counts or {}).items())) or "none"
 
 
 @click.command()

@@ -104,12 +104,41 @@ def follow(current: Session, submission: str) -> int:
         client.get("jobs", running[0]["id"], wait="1s" if talk.terminal else "5s")
     good = all(job["state"] == "succeeded" for job in jobs)
     took = span((time.monotonic() - begun) * 1000)
-    word = "succeeded" if good else "failed"
-    talk.say(f"{submission}  {word} in {took}  {done(jobs)}")
+    talk.say(f"{submission}  {word(jobs)} in {took}  {done(jobs)}{losses(jobs)}")
     if not good:
-        bad = next(job for job in jobs if job["state"] != "succeeded")
-        talk.say(f"fairlead why {bad['name']}\nfairlead logs {bad['name']}")
+        bad = min((job for job in jobs if job["state"] != "succeeded"), key=_is_cause)
+        # What never started has printed nothing.
+        logs = f"\nfairlead logs {bad['name']}" if started(bad) else ""
+        talk.say(f"fairlead why {bad['name']}{logs}")
     return 0 if good else DID_NOT_SUCCEED
+
+
+def _is_cause(job: dict[str, Any]) -> tuple[bool, bool, int]:
+    """What failed first goes before what was closed because of it."""
+    return job["state"] != "failed", not started(job), int(job.get("ended") or 0)
+
+
+def started(job: dict[str, Any]) -> bool:
+    """Whether any instance of a job that ended had begun."""
+    return int(job.get("never_started") or 0) < int(job["count"])
+
+
+def word(jobs: list[dict[str, Any]]) -> str:
+    """How jobs ended together."""
+    states = {job["state"] for job in jobs}
+    return "failed" if "failed" in states else "cancelled" if "cancelled" in states else "succeeded"
+
+
+def losses(jobs: list[dict[str, Any]]) -> str:
+    """How many jobs failed, were cancelled, and never came to run."""
+    never = sum(not started(job) for job in jobs)
+    counts = {
+        "failed": sum(job["state"] == "failed" for job in jobs),
+        "cancelled": sum(job["state"] == "cancelled" and started(job) for job in jobs),
+        "never started": never - sum(job["state"] == "failed" and not started(job) for job in jobs),
+    }
+    told = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+    return f"; of {len(jobs)} job{'s' if len(jobs) != 1 else ''} {told}" if told else ""
 
 
 def talk_of(talk: Any, jobs: list[dict[str, Any]], running: list[dict[str, Any]]) -> None:
@@ -130,4 +159,5 @@ def line(job: dict[str, Any]) -> str:
     took = span(int(job.get("ended") or 0) - int(job.get("created") or 0))
     several = job["count"] > 1
     counts = ", ".join(f"{number} {state}" for state, number in sorted(job["counts"].items()) if number)
-    return f"  {job['name']:<20} {job['state']:<10} {took:>8}  {counts if several else ''}".rstrip()
+    more = counts if several else "" if started(job) else "never started"
+    return f"  {job['name']:<20} {job['state']:<10} {took:>8}  {more}".rstrip()

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from fairlead.model.errors import Problem, quote
 from fairlead.model.jobs import encode_spec
+from fairlead.model.speakable import make_name
 from fairlead.model.submission import read_submission
 
 from .yaml12 import load
@@ -48,11 +49,28 @@ def read_body(data: bytes, headers: Mapping[str, str]) -> Body | list[Problem]:
     tenant = _take_tenant(document) if media == JSON else ""
     if isinstance(tenant, Problem):
         return [tenant]
+    key = headers.get("idempotency-key", "")
+    if media == JSON and key and "x-file-name" not in headers:
+        _name_after(document, key)
     read = read_submission(document, loaded.places if media in YAML else None)
     if isinstance(read, list):
         return read
     specs = [encode_spec(spec) for spec in read.specs]
     return Body(read.name, specs, sha256(msgspec.msgpack.encode([read.name, specs])).hexdigest(), tenant)
+
+
+def _name_after(document: Any, key: str) -> None:
+    """A program's jobs without a name are called after its key: the same command again is another job."""
+    listed = document.get("jobs") if isinstance(document, dict) else None
+    jobs = [job for job in listed if isinstance(job, dict)] if isinstance(listed, list) else []
+    taken = {job["name"] for job in jobs if isinstance(job.get("name"), str)}
+    for at, job in enumerate(jobs):
+        if job.get("name") is None:
+            again = 0
+            while (name := make_name(f"{key} {at} {again}".encode())) in taken:
+                again += 1
+            taken.add(name)
+            job["name"] = name
 
 
 def _take_tenant(document: Any) -> str | Problem:

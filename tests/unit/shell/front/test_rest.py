@@ -17,6 +17,7 @@ from fairlead.model.requests import Changed
 from fairlead.shell.front import access
 from fairlead.shell.front.routes import ROUTES
 from fairlead.shell.front.server import short_path
+from fairlead.shell.front.submissions import Body, read_body
 
 JOBS = {"name": "ci", "jobs": [{"name": "build", "command": ["make"]}, {"name": "test", "run": "make test"}]}
 
@@ -512,3 +513,16 @@ def test_a_token_that_control_cannot_be_asked_about_is_not_called_bad(tmp_path: 
             assert (await front.call("GET", "/v1/jobs", headers=header, tcp=True)).status == 200
 
     run(work)
+
+
+def test_the_same_command_under_another_key_is_called_otherwise() -> None:
+    def named(headers: dict[str, str]) -> str:
+        read = read_body(b'{"jobs": [{"command": ["true"]}, {"name": "x", "command": ["true"]}]}', headers)
+        assert isinstance(read, Body)
+        return decode_spec(read.specs[0]).name
+
+    first, again, other = (named({"idempotency-key": key}) for key in ("k1", "k1", "k2"))
+    assert first == again != other
+    # What stands in a file is called after what stands there.
+    file = {"x-file-name": "ci.json"}
+    assert named({"idempotency-key": "k1", **file}) == named({"idempotency-key": "k2", **file})
