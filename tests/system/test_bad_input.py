@@ -7,6 +7,7 @@ address of a site are stood in for, since a test has none of them.
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import socket
 import sqlite3
@@ -360,10 +361,74 @@ def test_a_used_token_opens_nothing_more_and_a_fresh_one_does(shared_site: Site,
     until(lambda: not left_behind(tmp_path), "both agents and their keepers are gone")
 
 
+def test_an_agent_goes_on_after_its_damaged_files_were_mended_by_their_fixes(
+    shared_site: Site, tmp_path: Path
+) -> None:
+    folder = tmp_path / "the agent"
+    token = shared_site.run("token", "create", "--role", "agent").text
+    words = ["agent", "--dir", str(folder)]
+    join = ["--join", shared_site.address, "--token", token, "--name", "mended"]
+
+    def works(*more: str) -> None:
+        with shared_site.started(*words, *more) as one:
+            until(lambda: ready(shared_site, "mended"), "it works")
+            one.send_signal(signal.SIGTERM)
+            assert one.wait(20) == 0
+        until(lambda: not ready(shared_site, "mended"), "its end was noticed")
+
+    works(*join)
+    for name in ("fence.json", "servers.json"):
+        (folder / name).write_bytes(b"")
+        first, _, fix = refused(shared_site.run(*words), 2)
+        assert first == f"{folder / name} is damaged"
+        assert shared_site.paste(fix).code == 0
+    works()
+    about = (folder / "agent.json").read_text()
+    (folder / "agent.json").write_text(about[: len(about) // 2])
+    first, _, fix = refused(shared_site.run(*words, "--join", shared_site.address), 2)
+    assert first == f"{folder / 'agent.json'} is damaged"
+    anew = fix.rpartition("--name ")[2]
+    told = shlex.split(fix)[1:]
+    told[told.index("--token") + 1] = shared_site.run("token", "create", "--role", "agent").text
+    with shared_site.started(*told) as one:
+        until(lambda: ready(shared_site, anew), "it joined anew")
+        one.send_signal(signal.SIGTERM)
+        assert one.wait(20) == 0
+    until(lambda: not left_behind(tmp_path), "agents and their keepers are gone")
+
+
+@pytest.mark.slow
+def test_a_server_goes_on_after_its_damaged_keys_were_set_aside_by_the_fix(tmp_path: Path) -> None:
+    person = Person(tmp_path / "home")
+    folder = tmp_path / "server"
+    words = ["server", "--dir", str(folder), "--listen", "127.0.0.1:0"]
+
+    def serves() -> None:
+        (folder / "addresses.json").unlink(missing_ok=True)
+        with person.started(*words, stdout=None, stderr=None) as one:
+            until(lambda: (folder / "addresses.json").exists(), "it serves")
+            one.send_signal(signal.SIGTERM)
+            assert one.wait(20) == 0
+
+    serves()
+    (folder / "keys" / "site.key").write_bytes(b"")
+    first, why, fix = refused(person.run(*words), 2)
+    assert "site.key is damaged" in first and "joins anew" in why
+    assert person.paste(fix).code == 0
+    serves()
+    (folder / "store.db").write_bytes(b"nonsense " * 2_000)
+    first, why, fix = refused(person.run(*words), 2)
+    assert first.endswith("store.db is damaged") and "begins anew" in why
+    assert person.paste(fix).code == 0
+    serves()
+
+
 @pytest.mark.parametrize(
     ("words", "word"),
     [
         (["agent", "--dir", "fresh"], "has not joined"),
+        (["agent", "--dir", "fresh", "--resource", "gpu=1025"], "1025"),
+        (["agent", "--dir", "fresh", "--resource", "ssd=9007199254740993"], "ssd"),
         (["agent", "--dir", "fresh", "--join", "127.0.0.1:1", "--token", "nonsense"], "not a join token"),
         pytest.param(["agent", "--dir", "/proc/nowhere"], "/proc/nowhere", marks=pytest.mark.slow),
         (["server", "--dir", "/proc/nowhere"], "/proc/nowhere"),

@@ -9,7 +9,7 @@ import os
 import secrets
 import shlex
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,14 @@ from fairlead.agent.core import Agent
 from fairlead.agent.words import Settings, StopAsked
 from fairlead.ctl.contexts import data_home
 from fairlead.model.errors import Problem
+from fairlead.model.storage import Fence
 from fairlead.programs.agent_setup import Dialler, Options, environment, measured_totals, pair
 from fairlead.programs.hollow import run_hollow_agents
 from fairlead.programs.joining import Asking, join
-from fairlead.programs.places import complain, make_folder, read_json
-from fairlead.programs.renewing import Renewing, from_site, renew_at_start
+from fairlead.programs.places import aside, closed, complain, make_folder, read_own
+from fairlead.programs.renewing import Renewing, from_site, renew_at_start, where_now
 from fairlead.shell.access import durable
-from fairlead.shell.access.identity import Identity, install, load, request
+from fairlead.shell.access.identity import KEY, Identity, install, load, request
 from fairlead.shell.access.machine_mark import boot_id, machine_mark
 from fairlead.shell.access.tls import channel_credentials
 from fairlead.shell.blobs.codec import squeeze
@@ -35,7 +36,7 @@ from fairlead.shell.machine.agent_loop import AgentLoop
 from fairlead.shell.machine.control_port import ControlPort
 from fairlead.shell.machine.keeper_link import KeeperLink
 from fairlead.shell.machine.keeper_port import KeeperPort
-from fairlead.shell.machine.memory import Memory, Servers, read_fence, read_servers
+from fairlead.shell.machine.memory import FENCE, SERVERS, Memory, Servers
 from fairlead.shell.machine.output_port import OutputPort
 from fairlead.shell.machine.spool import Spool
 
@@ -43,6 +44,12 @@ LOG = logging.getLogger("fairlead.agent")
 FORMAT = 1
 MEASURE_S = 5.0
 LARGEST_SPOOL = 10 << 30
+
+
+class Written(Struct, frozen=True):
+    """Who may read the folder, whatever else a later release writes there."""
+
+    oldest_reader: int = 0
 
 
 class Folder(Struct, frozen=True):
@@ -68,7 +75,10 @@ def main(told: Mapping[str, Any]) -> int:
     if options.hollow:
         problem = run_hollow_agents(options.hollow, options)
     else:
-        problem = _run_folder(options)
+        try:
+            problem = _run_folder(options)
+        except PermissionError as fault:
+            problem = closed(fault, Path(options.dir).resolve())
     return 0 if problem is None else complain(problem)
 
 
@@ -82,6 +92,10 @@ def _run_folder(options: Options) -> Problem | None:
     refusal = make_folder(folder)
     if refusal is not None:
         return refusal
+    # What cannot be is said before a token is spent.
+    totals = measured_totals(folder, options)
+    if isinstance(totals, Problem):
+        return totals
     with open(folder / "agent.lock", "a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,7 +108,7 @@ def _run_folder(options: Options) -> Problem | None:
         if isinstance(known, Problem):
             return known
         about, identity = known
-        settings = _settings(folder, about, options)
+        settings = _settings(folder, about, identity, options, totals)
         if isinstance(settings, Problem):
             return settings
         print(f"agent {about.name} of site {about.site} runs in {folder}", flush=True)
@@ -111,27 +125,60 @@ def _in_use(folder: Path, holder: str) -> Problem:
 
 def _open_folder(folder: Path, options: Options) -> tuple[Folder, Identity] | Problem:
     """What the folder holds from an earlier start, else what a join gives it."""
-    held = read_json(folder / "agent.json")
-    if held is not None and held.get("oldest_reader", 0) > FORMAT:
-        return Problem(
-            "later_format",
-            f"{folder} was written by a later release",
-            f"it needs a reader of format {held['oldest_reader']}, this release reads up to {FORMAT}",
-            "--dir",
-            "pip install --upgrade fairlead",
-        )
+    held = _about(folder, options)
+    if isinstance(held, Problem):
+        return held
     identity = load(folder / "identity")
     if held is not None and isinstance(identity, Identity):
-        about = _with_addresses(folder, msgspec.convert(held, Folder), options)
+        about = _with_addresses(folder, held, options)
         renewed = renew_at_start(identity, from_site(about.join))
         if isinstance(renewed, Identity):
             return about, renewed
         return _join(folder, options) if options.join and options.token else renewed
+    if held is not None and isinstance(identity, Problem):
+        return _lost_identity(folder, options, identity, held.join)
     if not options.join or not options.token:
         why = "at its first start an agent is told where a site is, and a token that lets it in"
         fix = '--join HOST:PORT --token "$(fairlead token create --role agent)"'
         return Problem("not_joined", f"{folder} has not joined a site yet", why, fix=_again(folder, fix))
     return _join(folder, options)
+
+
+def _about(folder: Path, options: Options) -> Folder | Problem | None:
+    """What the folder says of itself; a later release may say it otherwise."""
+    path = folder / "agent.json"
+    effect, fix = "whose it is cannot be known any more: join anew", _anew(folder, options)
+    written = read_own(path, Written, effect, fix)
+    if written is None or isinstance(written, Problem):
+        return written
+    if written.oldest_reader > FORMAT:
+        return Problem(
+            "later_format",
+            f"{folder} was written by a later release",
+            f"it needs a reader of format {written.oldest_reader}, this release reads up to {FORMAT}",
+            "--dir",
+            "pip install --upgrade fairlead",
+        )
+    return read_own(path, Folder, effect, fix)
+
+
+def _lost_identity(folder: Path, options: Options, found: Problem, join: list[str]) -> Problem:
+    """A machine that cannot show any more who it is joins as a new one."""
+    why = f"{found.why}; join anew" if found.code == "identity_damaged" else "its certificate is gone"
+    return Problem("identity_damaged", found.message, why, found.where, _anew(folder, options, join))
+
+
+def _anew(folder: Path, options: Options, join: Sequence[str] = ()) -> str:
+    """The line that joins this machine again, under another name and from a fresh folder."""
+    fresh = aside(folder, "new")
+    name = f"{options.name or _host()}-new-{secrets.token_hex(2)}"
+    where = options.join or ",".join(join) or "HOST:PORT"
+    token = '"$(fairlead token create --role agent)"'
+    return _again(fresh, f"--join {shlex.quote(where)} --token {token} --name {shlex.quote(name)}")
+
+
+def _host() -> str:
+    return os.uname().nodename.split(".")[0]
 
 
 def _with_addresses(folder: Path, about: Folder, options: Options) -> Folder:
@@ -148,8 +195,14 @@ def _again(folder: Path, told: str) -> str:
 
 
 def _join(folder: Path, options: Options) -> tuple[Folder, Identity] | Problem:
-    name = options.name or os.uname().nodename.split(".")[0]
-    asking = Asking(options.token or "", request(folder / "identity"), name, list(options.labels))
+    try:
+        csr = request(folder / "identity")
+    except (ValueError, TypeError) as fault:
+        where = str(folder / "identity" / KEY)
+        return Problem(
+            "identity_damaged", "the key cannot be read", str(fault), where, _anew(folder, options)
+        )
+    asking = Asking(options.token or "", csr, options.name or _host(), list(options.labels))
     addresses = (options.join or "").split(",")
     joined = join(addresses, asking)
     if isinstance(joined, Problem):
@@ -158,17 +211,31 @@ def _join(folder: Path, options: Options) -> tuple[Folder, Identity] | Problem:
     if isinstance(identity, Problem):
         return identity
     servers = msgspec.json.encode(Servers(joined.control, joined.output))
-    durable.replace(folder / "servers.json", servers)
+    durable.replace(folder / SERVERS, servers)
     about = Folder(FORMAT, FORMAT, joined.number, joined.name, joined.site, addresses)
     durable.replace(folder / "agent.json", msgspec.json.encode(about))
     return about, identity
 
 
-def _settings(folder: Path, about: Folder, options: Options) -> Settings | Problem:
-    totals = measured_totals(folder, options)
-    if isinstance(totals, Problem):
-        return totals
-    servers = read_servers(folder)
+def _servers(folder: Path, about: Folder, identity: Identity) -> Servers | Problem:
+    """Where servers were last; the site is asked when that is not known."""
+    effect = f"without it the site is asked, at {', '.join(about.join) or 'the address of --join'}"
+    known = read_own(folder / SERVERS, Servers, effect)
+    if known is not None:
+        return known
+    found = where_now(about.join, identity)
+    return found if isinstance(found, Problem) else Servers(found.control, found.output)
+
+
+def _settings(
+    folder: Path, about: Folder, identity: Identity, options: Options, totals: dict[str, int]
+) -> Settings | Problem:
+    servers = _servers(folder, about, identity)
+    if isinstance(servers, Problem):
+        return servers
+    fence = read_own(folder / FENCE, Fence, "without it the agent obeys the first leader that speaks to it")
+    if isinstance(fence, Problem):
+        return fence
     labels = {**measure.labels(), **dict(pair(text) for text in options.labels)}
     return Settings(
         name=about.name,
@@ -179,7 +246,7 @@ def _settings(folder: Path, about: Folder, options: Options) -> Settings | Probl
         labels=[f"{name}={value}" for name, value in labels.items()],
         control=servers.control,
         output=servers.output,
-        fence=read_fence(folder),
+        fence=fence,
         seed=secrets.randbits(63),
         environment=environment(),
         inherited={name: text for name, text in os.environ.items() if not name.startswith("FAIRLEAD_")},

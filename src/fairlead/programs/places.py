@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+import msgspec
 
 from fairlead.ctl.contexts import data_home
 from fairlead.ctl.failures import WRONG_INPUT, Failure
@@ -79,6 +83,57 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
+
+
+def read_own(path: Path, kind: type[T], effect: str, fix: str = "") -> T | Problem | None:
+    """A small file that we wrote; None when it is not there, and when it is damaged, what mends that.
+
+    Unless another fix is given the file is deleted; `effect` says what is then otherwise.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        return not_yours(path)
+    except (OSError, ValueError, msgspec.MsgspecError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) else str(fault)
+        fix = fix or f"rm -r {shlex.quote(str(path))}"
+        return Problem("damaged", f"{path} is damaged", f"{why}; {effect}", fix=fix)
+
+
+def not_yours(path: Path) -> Problem:
+    """Why this user cannot go on with a folder: it is that of another, or closed."""
+    there = next(place for place in (path, *path.parents) if os.access(place, os.F_OK))
+    owner, ours = there.stat().st_uid, os.geteuid()
+    if owner == ours:
+        why, fix = "its mode lets nobody in", f"chmod -R u+rwX {shlex.quote(str(there))}"
+    else:
+        why = f"{there} belongs to {_user(owner)}, and this is {_user(ours)}"
+        fix = f"sudo -u {_user(owner)} {shlex.join(['fairlead', *sys.argv[1:]])}"
+    return Problem("not_yours", f"{path} cannot be opened", why, fix=fix)
+
+
+def closed(fault: PermissionError, folder: Path) -> Problem:
+    """The same, as the system said it of something in this folder."""
+    return not_yours(Path(fault.filename) if isinstance(fault.filename, str) else folder)
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"
+
+
+def aside(path: Path, word: str) -> Path:
+    """A name beside this one that nothing has yet."""
+    found = path.with_name(f"{path.name}.{word}")
+    number = 1
+    while found.exists():
+        number += 1
+        found = path.with_name(f"{path.name}.{word}-{number}")
+    return found
 
 
 def told_options(kind: type[T], told: Mapping[str, Any]) -> T:

@@ -97,6 +97,8 @@ class Renewed(Struct, frozen=True):
 
     certificate: str
     ca: str
+    control: list[str] = []
+    output: list[str] = []
 
 
 class _Asking(Struct, frozen=True):
@@ -110,17 +112,24 @@ def from_site(addresses: Sequence[str]) -> Next:
     """Ask one server after the other; the last problem when none of them gives one."""
 
     def ask(identity: Identity) -> Identity | Problem:
-        asking = _Asking(identity.certificate_pem.decode(), request(identity.folder))
-        answer: Renewed | Problem = NO_ADDRESS
-        for address in addresses:
-            answer = _ask_at(address, identity, msgspec.json.encode(asking))
-            if isinstance(answer, Renewed):
-                # What is trusted does not change, whoever answered.
-                return install(identity.folder, answer.certificate, identity.authority_pem.decode())
-        assert isinstance(answer, Problem)
-        return answer
+        answer = where_now(addresses, identity)
+        if isinstance(answer, Problem):
+            return answer
+        # What is trusted does not change, whoever answered.
+        return install(identity.folder, answer.certificate, identity.authority_pem.decode())
 
     return ask
+
+
+def where_now(addresses: Sequence[str], identity: Identity) -> Renewed | Problem:
+    """What the first that answers says: the next certificate, and where control and fronts are."""
+    asking = _Asking(identity.certificate_pem.decode(), request(identity.folder))
+    answer: Renewed | Problem = NO_ADDRESS
+    for address in addresses:
+        answer = _ask_at(address, identity, msgspec.json.encode(asking))
+        if isinstance(answer, Renewed):
+            break
+    return answer
 
 
 def _ask_at(address: str, identity: Identity, body: bytes) -> Renewed | Problem:

@@ -29,10 +29,11 @@ from fairlead.programs.front import READY, FrontPlace
 from fairlead.programs.membership import become_member
 from fairlead.programs.places import (
     check_listen,
+    closed,
     complain,
     join_host,
     make_folder,
-    read_json,
+    read_own,
     split_listen,
     told_options,
     write_json,
@@ -71,7 +72,10 @@ def main(told: Mapping[str, Any]) -> int:
     gc.enable()  # The command line lives too briefly to collect; a server does not.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s control %(levelname)s %(name)s: %(message)s")
     folder = Path(options.dir).resolve()
-    problem = check_listen(options.listen) or make_folder(folder) or _start(options, folder)
+    try:
+        problem = check_listen(options.listen) or make_folder(folder) or _start(options, folder)
+    except PermissionError as fault:
+        problem = closed(fault, folder)
     return 0 if problem is None else complain(problem)
 
 
@@ -87,7 +91,14 @@ def remembered(options: Options, folder: Path) -> dict[str, str] | Problem:
     """Store and blobs as given now, else as this folder knows them; a folder keeps to one kind of store."""
     path = folder / "server.json"
     alone = {"store": "", "blobs": ""}
-    known = read_json(path) or (alone if (folder / "store.db").exists() else None)
+    here = (folder / "store.db").exists()
+    effect = (
+        "the store is the one in this folder" if here else "say --store and --blobs again at the next start"
+    )
+    kept = read_own(path, Kept, effect)
+    if isinstance(kept, Problem):
+        return kept
+    known = msgspec.structs.asdict(kept) if kept else alone if here else None
     now = {"store": options.store, "blobs": options.blobs}
     if known is None:
         write_json(path, now)
@@ -128,7 +139,10 @@ async def _run(options: Options, folder: Path) -> Problem | None:
 async def _serve(
     options: Options, folder: Path, settings: Settings, store: Any, renewing: Renewing
 ) -> Problem | None:
-    host, ports = _where(options, folder)
+    where = _where(options, folder)
+    if isinstance(where, Problem):
+        return where
+    host, ports = where
     late = _Late()
     agents = AgentDoor(late.take, agent_of)
     fronts = FrontDoor(late.take, is_server)
@@ -171,14 +185,32 @@ class Ports(NamedTuple):
     output: int
 
 
-def _where(options: Options, folder: Path) -> tuple[str, Ports]:
+class Kept(msgspec.Struct, frozen=True):
+    """What `server.json` remembers."""
+
+    store: str
+    blobs: str
+
+
+class Addresses(msgspec.Struct, frozen=True):
+    """What `addresses.json` says that matters at the next start."""
+
+    http: str
+    control: str
+    output: str
+
+
+def _where(options: Options, folder: Path) -> tuple[str, Ports] | Problem:
     """Free ports that were found once are taken again, so that those who know them find us."""
-    known = read_json(folder / "addresses.json")
+    effect = "other ports are taken then, unless --listen says which; agents ask at theirs"
+    known = read_own(folder / "addresses.json", Addresses, effect)
+    if isinstance(known, Problem):
+        return known
     host, port = split_listen(options.listen)
     if known and not options.listen:
-        host, port = split_listen(known["http"].split("://")[1])
+        host, port = split_listen(known.http.split("://")[-1])
     if known and (port == 0 or not options.listen):
-        named = (known["http"].split("://")[1], known["control"], known["output"])
+        named = (known.http.split("://")[-1], known.control, known.output)
         return host, Ports(*(split_listen(one)[1] for one in named))
     return host, Ports(port, port + 1, port + 2) if port else Ports(0, 0, 0)
 
@@ -202,7 +234,7 @@ def read_settings(folder: Path) -> Settings | Problem:
     values: dict[str, int] = {}
     try:
         document = yaml.safe_load(path.read_text()) or {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         said = str(error).splitlines()[0]
         return Problem("bad_settings", "the settings cannot be read", said, str(path), _edit(path))
     names = {"lost_after": "lost_after_ms", "lease": "lease_ms", "leader_lease": "leader_ms"}

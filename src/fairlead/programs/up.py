@@ -19,16 +19,19 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from msgspec import Struct
 
 from fairlead.ctl.client import Client
 from fairlead.ctl.contexts import Site, data_home, keep
 from fairlead.ctl.failures import Failure
 from fairlead.ctl.talk import Talk
+from fairlead.model.errors import Problem
 from fairlead.programs.places import (
     check_listen,
     complain,
     make_folder,
     read_json,
+    read_own,
     told_options,
     write_json,
 )
@@ -199,10 +202,19 @@ def share(agents: int) -> tuple[int, int]:
     return cpus, psutil.virtual_memory().total // max(agents, 1)
 
 
+class Running(Struct, frozen=True):
+    """What `up.json` remembers: pid and start of each process by name."""
+
+    processes: dict[str, tuple[int, float]]
+
+
 def processes(folder: Path) -> dict[str, int]:
     """What `up` started in this folder and still runs: name to pid."""
-    known = (read_json(folder / "up.json") or {}).get("processes", {})
-    return {name: pid for name, (pid, started) in known.items() if alive(pid) and _started(pid) == started}
+    known = read_own(folder / "up.json", Running, "what `up` has started here is then ended by hand")
+    if isinstance(known, Problem):
+        raise Failure(known.code, known.message, known.why, known.where, known.fix)
+    began = known.processes.items() if known else ()
+    return {name: pid for name, (pid, started) in began if alive(pid) and _started(pid) == started}
 
 
 def end(folder: Path, only: Collection[str] | None = None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
+import shlex
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from fairlead.model.errors import Problem
 from fairlead.model.tokens import hash_of_ca
@@ -40,6 +41,7 @@ _AUTHORITY_LIFE_MS = 3650 * DAY_MS
 _EARLIER_MS = 2 * 3_600_000
 _EARLIER_SHARE = 10
 
+_WITHOUT = "without a backup of these keys the site has new ones, and every agent joins anew"
 _MAGIC = b"FLAU\x01"
 _NONCE = 12
 
@@ -173,22 +175,36 @@ class Authority:
         ]
 
 
-def folder_key(folder: Path) -> bytes:
+def folder_key(folder: Path) -> bytes | Problem:
     """The key in a server's folder that opens what the store keeps secret; made at the first start."""
     key = durable.create(folder / "site.key", secrets.token_bytes(32), 0o600)
     if len(key) != 32:
-        raise OSError(f"{folder / 'site.key'} is damaged: it has {len(key)} bytes, not 32")
+        path = folder / "site.key"
+        why = f"it has {len(key)} bytes, not 32; {_WITHOUT}"
+        return Problem("damaged", f"{path} is damaged", why, fix=_set_aside(folder))
     return key
 
 
 def open_authority(folder: Path, site: str, now_ms: int) -> Authority | Problem:
     """The authority of a server that keeps it in its own folder; made at the first start."""
     key = folder_key(folder)
+    if isinstance(key, Problem):
+        return key
     path = folder / "authority"
     value = path.read_bytes() if path.exists() else None
     if value is None:
         value = durable.create(path, Authority.create(site, now_ms).seal(key), 0o600)
-    return Authority.unseal(value, key)
+    found = Authority.unseal(value, key)
+    if isinstance(found, Problem):
+        why = f"{found.why}; {_WITHOUT}"
+        return structs.replace(found, why=why, where=str(path), fix=_set_aside(folder))
+    return found
+
+
+def _set_aside(folder: Path) -> str:
+    """A line that leaves the next start to make keys anew."""
+    now, then = (shlex.quote(f"{folder}{tail}") for tail in ("", f".damaged-{secrets.token_hex(2)}"))
+    return f"mv {now} {then}"
 
 
 def _begin(
@@ -254,5 +270,4 @@ def _sealed_problem(why: str) -> Problem:
         "authority_sealed",
         "the site's authority cannot be opened",
         why,
-        fix="bring back `keys/` of this server's folder, or restore from a backup",
     )

@@ -136,7 +136,8 @@ async def renew(site: Site, call: Call) -> Response | Problem:
     certificate = await _certificate(site, asked.csr, role, number)
     if isinstance(certificate, Problem):
         return certificate
-    return show({"certificate": certificate, "ca": site.options.authority})
+    told = {"certificate": certificate, "ca": site.options.authority}
+    return show({**told, "control": list(site.options.control), "output": list(site.options.output)})
 
 
 async def _roster_refusal(site: Site, number: int) -> Problem | None:

@@ -16,28 +16,14 @@ from fairlead.shell.machine.agent_loop import AgentLoop, Handlers
 # Writes a file whole and synced over what was there.
 Replace = Callable[[Path, bytes], None]
 
+FENCE, SERVERS = "fence.json", "servers.json"
+
 
 class Servers(Struct, frozen=True):
     """Where control may be dialled, and where output may be sent."""
 
     control: list[str] = []
     output: list[str] = []
-
-
-def read_fence(folder: Path) -> Fence | None:
-    """The highest fence obeyed so far; raises when the file is damaged, for then nobody may be obeyed."""
-    try:
-        return msgspec.json.decode((folder / "fence.json").read_bytes(), type=Fence)
-    except FileNotFoundError:
-        return None
-
-
-def read_servers(folder: Path) -> Servers:
-    """What was last known of servers."""
-    try:
-        return msgspec.json.decode((folder / "servers.json").read_bytes(), type=Servers)
-    except FileNotFoundError:
-        return Servers()
 
 
 class Memory:
@@ -54,12 +40,12 @@ class Memory:
         return {
             KeepFence: lambda effect: self._loop.start(self._keep_fence(effect.fence)),
             KeepAddresses: lambda effect: self._loop.start(
-                self._keep("servers.json", Servers(effect.control, effect.output))
+                self._keep(SERVERS, Servers(effect.control, effect.output))
             ),
         }
 
     async def _keep_fence(self, fence: Fence) -> None:
-        await self._keep("fence.json", fence)
+        await self._keep(FENCE, fence)
         self._loop.post(FenceKept(fence))
 
     async def _keep(self, name: str, value: Struct) -> None:

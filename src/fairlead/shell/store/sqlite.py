@@ -17,6 +17,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -258,13 +259,13 @@ def open_sqlite(folder: Path, largest: int = LARGEST_STORE) -> SqliteStore | Pro
         _make_private(path)
         log = _connect(path, largest)
     except (OSError, sqlite3.Error) as fault:
-        return _cannot_open(path, str(fault))
+        return _unusable(path, fault)
     try:
         identity = _identify(log, path)
         if isinstance(identity, Identity):
             return SqliteStore(folder, identity, log, _connect(path, largest))
     except (OSError, sqlite3.Error) as fault:
-        identity = _cannot_open(path, str(fault))
+        identity = _unusable(path, fault)
     log.close()
     return identity
 
@@ -287,6 +288,15 @@ def in_use(folder: Path) -> Problem | None:
         where=str(folder),
         fix=f"kill {holder}" if holder else f"fuser -k {folder / LOCK}",
     )
+
+
+def _unusable(path: Path, fault: Exception) -> Problem:
+    """A file that no SQLite reads any more is another matter than one that cannot be reached."""
+    if getattr(fault, "sqlite_errorname", "") in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
+        why = f"{fault}; without a backup the site begins anew: its work is lost, and agents join again"
+        now, then = (shlex.quote(f"{path.parent}{tail}") for tail in ("", f".damaged-{os.urandom(2).hex()}"))
+        return Problem("damaged", f"{path} is damaged", why, fix=f"mv {now} {then}")
+    return _cannot_open(path, str(fault))
 
 
 def _cannot_open(path: Path, why: str) -> Problem:

@@ -55,7 +55,7 @@ def test_an_agent_of_the_roster_gets_its_next_certificate_without_a_token(
     answer = renew(tmp_path, f"agent {number}")
     assert (answer.status, answer.json) == (
         200,
-        {"certificate": f"CERTIFICATE agent {number}", "ca": AUTHORITY},
+        {"certificate": f"CERTIFICATE agent {number}", "ca": AUTHORITY, "control": [], "output": []},
     )
 
 
