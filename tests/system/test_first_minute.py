@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,7 +65,6 @@ def test_what_the_page_says_to_type_does_what_it_says(stranger: Person, tmp_path
     ]
     typed = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     assert typed[0] == "pip install ." and "fairlead up --detach" in typed
-    begun = time.monotonic()
     for line in typed[1:]:
         if line == "echo $?":
             continue
@@ -77,7 +75,6 @@ def test_what_the_page_says_to_type_does_what_it_says(stranger: Person, tmp_path
         if "exit 7" in line:
             assert done.out == b"hi\n"
         assert "error" not in done.err and "Traceback" not in done.err, f"{line}: {done}"
-    assert time.monotonic() - begun < 60
 
 
 def test_the_demonstration_runs_and_leaves_nothing(stranger: Person, tmp_path: Path) -> None:

@@ -290,7 +290,8 @@ def test_what_ignores_a_stop_is_killed_after_the_grace_and_a_repeat_only_makes_i
         agent.send({"type": "stop", "key": "a", "grace_ms": grace_ms})
     ended = agent.wait("ended", "a")
     assert (ended["signal"], ended["why"]) == (signal.SIGKILL, "stopped")
-    assert 0.2 <= time.monotonic() - began < 5
+    # Far below the other two, however slow this machine is.
+    assert 0.2 <= time.monotonic() - began < 40
 
 
 def test_many_that_were_just_started_are_stopped_at_once_without_waiting_for_their_grace(
