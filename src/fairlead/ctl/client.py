@@ -23,7 +23,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 # Shorter waits are not worth a word.
 SAY_AFTER = 0.3
 # A server that is started again is back in less.
-SAY_DOWN_AFTER = 2.0
+SAY_DOWN_AFTER = 1.0
 HEARTBEAT = 30.0
 # Longer than the longest wait that is asked of a server.
 ANSWER_SECONDS = 45.0

@@ -91,7 +91,8 @@ def follow(current: Session, submission: str) -> int:
     told: set[str] = set()
     while True:
         jobs = jobs_of(client, submission)
-        for job in sorted(jobs, key=lambda job: job.get("ended") or 0):
+        # What failed stands before what ended in the same moment because of it.
+        for job in sorted(jobs, key=lambda job: (job.get("ended") or 0, not started(job))):
             if job["state"] in ENDED and job["id"] not in told:
                 told.add(job["id"])
                 talk.say(line(job))
