@@ -37,8 +37,8 @@ class Record:
         # Until then a new lead may come before the one that was ended early knows.
         self._early_until = 0
         self._batch: list[Part] = []
-        # Who wants to know once of a batch that has begun and has not ended.
-        self.halves: list[Callable[[], None]] = []
+        # Who wants to know once of a batch of which so many parts are stored, and not the last.
+        self.halves: list[tuple[int, Callable[[], None]]] = []
 
     def observe(self) -> None:
         """Take in what the store has taken in since the last call."""
@@ -70,8 +70,8 @@ class Record:
             return
         self._batch.append(part)
         if part.more:
-            if self.halves:
-                self.halves.pop(0)()
+            if self.halves and len(self._batch) >= self.halves[0][0]:
+                self.halves.pop(0)[1]()
             return
         whole, self._batch = self._batch, []
         for one in whole:

@@ -52,6 +52,7 @@ class Faults:
             "deliver": self._deliver,
             "blobs_away": self._blobs_away,
             "half_batch": self._half_batch,
+            "late_start": self._late_start,
         }
 
     def plan(self, item: Item) -> None:
@@ -101,7 +102,7 @@ class Faults:
         return server.begin
 
     def _half_batch(self, args: dict[str, int]) -> Undo:
-        """Whoever leads dies as soon as the first part of a batch of several is stored."""
+        """Whoever leads dies as soon as some parts of a batch are stored, and more are to come."""
         killed: list[Server] = []
 
         def kill() -> None:
@@ -111,12 +112,13 @@ class Faults:
                 killed.append(server)
 
         def undo() -> None:
-            if kill in self.cluster.record.halves:
-                self.cluster.record.halves.remove(kill)
+            if half in self.cluster.record.halves:
+                self.cluster.record.halves.remove(half)
             for server in killed:
                 server.begin()
 
-        self.cluster.record.halves.append(kill)
+        half = (args["part"], kill)
+        self.cluster.record.halves.append(half)
         return undo
 
     def _pause_server(self, args: dict[str, int]) -> Undo:
@@ -252,6 +254,18 @@ class Faults:
         def heal() -> None:
             for cut in cuts:
                 cut()
+
+        return heal
+
+    def _late_start(self, args: dict[str, int]) -> Undo:
+        """The stream on which the next start is ordered stalls; a new one is as quick as ever."""
+        late = self.cluster.trouble.late_start
+        agents = [machine.agent for machine in self._machines(args)]
+        late.update(dict.fromkeys(agents, args["late"]))
+
+        def heal() -> None:
+            for agent in agents:
+                late.pop(agent, None)
 
         return heal
 

@@ -18,7 +18,7 @@ from fairlead.model.orders import Frame, Hello, Welcome
 from fairlead.model.storage import Fence
 from fairlead.sim.checkers.sights import Joined, Obeys
 from fairlead.sim.keepers import Keeper, written
-from fairlead.sim.network import UP, Connection, Network
+from fairlead.sim.network import DOWN, UP, Connection, Network
 from fairlead.sim.servers import EPOCH
 from fairlead.sim.world import Runner, World
 
@@ -197,10 +197,13 @@ class Machine(Runner):
         if connection is None:
             return
         connection.ended[0] = lambda: None
-        if self.dice.chance(500):
+        stalled = connection.stalled_for(DOWN)
+        if stalled:
+            self.world.after(stalled + 1, lambda: connection.close(UP))
+        elif self.dice.chance(500):
             connection.close(UP)
         else:
-            self.world.after(self.dice.between(1, 20_000), lambda: connection.close(UP))
+            self.world.after(self.dice.between(1, 40_000), lambda: connection.close(UP))
 
     def _dropped(self, session: int) -> None:
         if self._sessions.pop(session, None) is not None:

@@ -53,6 +53,7 @@ class Connection:
         self.open = [True, True]  # the client's end, the server's end
         self._last = [0, 0]
         self._pinged = False
+        self._stalled = [0, 0]
         # A stream that lost something delivers nothing after it.
         self._torn = [False, False]
         # What an end does with a message, and when it learns that the other end is gone.
@@ -82,6 +83,14 @@ class Connection:
             self.open[direction] = False
             if not silent:
                 self._send(direction, None)
+
+    def stall(self, direction: int, ms: int) -> None:
+        """Nothing arrives for so long."""
+        self._last[direction] = self._stalled[direction] = max(self._last[direction], self.net.world.now + ms)
+
+    def stalled_for(self, direction: int) -> int:
+        """How long nothing arrives yet."""
+        return max(self._stalled[direction] - self.net.world.now, 0)
 
     def ping(self) -> None:
         """Ask for a sign of life now and then; without one the client takes the stream for dead."""

@@ -161,7 +161,7 @@ def _work(dice: Dice, world: dict[str, int]) -> Iterator[Item]:
     picky, cancels = dice.chance(350), dice.chance(500)
     number = dice.between(4, 22)
     longest = dice.pick((500, 4_000, 20_000, 40_000, 100_000))
-    infra = dice.pick((0, 1, 3))
+    infra = dice.pick((0, 1, 3, 3, 3))
     for n in range(1, number + 1):
         args = {"n": n, "client": dice.between(1, 3), "ms": dice.between(0, longest)}
         args["count"] = dice.between(2, 30) if arrays and dice.chance(300) else 1
@@ -238,7 +238,8 @@ FAULTS: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "end_lease": (400, 5, ()),
     "deliver": (300, 6, ()),
     "blobs_away": (200, 2, ("ms",)),
-    "half_batch": (400, 4, ("ms", "silent")),
+    "half_batch": (600, 4, ("ms", "silent", "part")),
+    "late_start": (700, 8, ("agent", "long", "late")),
 }
 
 
@@ -258,6 +259,11 @@ def _draw(dice: Dice, name: str, world: dict[str, int]) -> int:
         return dice.between(1, world["agents"]) if dice.chance(850) else 0
     if name == "client":
         return dice.between(1, 5)  # three that ask, two that follow
+    if name == "late":
+        # Longer than an agent waits for a word of control.
+        return world["lost_after_ms"] * dice.between(15, 50) // 10
+    if name == "part":
+        return dice.between(1, 3)
     if name == "way":
         return dice.below(3)  # up, down, both
     if name == "ms":

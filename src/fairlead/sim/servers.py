@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from fairlead.base.dice import Dice
 from fairlead.model.limits import Settings
-from fairlead.model.orders import Frame, Moved, Welcome
+from fairlead.model.orders import Frame, Moved, Start, Welcome
 from fairlead.model.requests import Ask, Follow
 from fairlead.model.storage import Answer, Done, Op, Put, Unanswered
 from fairlead.plane import words
@@ -37,6 +37,8 @@ class Trouble(Struct):
     full: bool = False
     away: int = 0  # how many faults keep the store from answering anybody
     slow_ms: int = 0
+    # By agent: how late the next frame with a start order is, and all behind it.
+    late_start: dict[int, int] = {}
 
 
 class StoreLine:
@@ -242,6 +244,8 @@ class Server(Runner):
             agent, _ = self.agents[effect.session]
             first = orders[0]
             term = first.fence.term if isinstance(first, Welcome) else self.term
+            if agent in self.trouble.late_start and any(isinstance(order, Start) for order in orders):
+                connection.stall(DOWN, self.trouble.late_start.pop(agent))
             self.world.tell(Ordered(self.world.now, agent, term, orders))  # type: ignore[arg-type]
         connection.say(DOWN, effect.frame)
 
