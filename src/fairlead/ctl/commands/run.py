@@ -44,8 +44,6 @@ def run(command: tuple[str, ...], key: str | None, detach: bool, **given: Any) -
     """
     current = session()
     local = bool(current.site.socket)
-    if has_input():
-        current.talk.say("note: standard input is not passed on yet")
     job = document(command, given, local=local)
     job["on_caller_gone"] = "continue" if detach else "cancel"
     if not local and not detach:
@@ -56,6 +54,8 @@ def run(command: tuple[str, ...], key: str | None, detach: bool, **given: Any) -
         accepted = current.client.post("submissions", body={"jobs": [job]}, key=key or new_key())
     except Failure as refused:
         raise in_options(refused) from None
+    if has_input():
+        current.talk.say("note: standard input is not passed on yet")
     number, name = accepted["jobs"][0], accepted["names"][0]
     if detach:
         click.echo(number)
