@@ -93,12 +93,17 @@ def document(command: tuple[str, ...], given: dict[str, Any], *, local: bool) ->
 
 
 def has_input() -> bool:
-    """Whether somebody means the command to read something: a pipe, or a file that is not empty."""
+    """Whether something lies ready for the command to read: in a pipe, or in a file."""
+    import fcntl
+    import termios
+
     try:
         found = os.fstat(0)
+        if stat.S_ISFIFO(found.st_mode):
+            return any(fcntl.ioctl(0, termios.FIONREAD, bytes(4)))
     except OSError:
         return False
-    return stat.S_ISFIFO(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size > 0)
+    return stat.S_ISREG(found.st_mode) and found.st_size > 0
 
 
 def here() -> str:
