@@ -38,9 +38,9 @@ def pairs(given: tuple[str, ...], option: str, like: str) -> dict[str, str]:
         name, equals, value = each.partition("=")
         if not name or not equals:
             said, why = f"{each!r} is not NAME=VALUE", f"such as {like}"
-            sized = option != "--resource" or name in ("disk", "memory")
-            value = like.partition("=")[2] if sized else "1"
-            meant = like if equals or not name else f"{name}={value}"
+            # The value of one resource need not fit another.
+            fits = bool(name) and not equals and (option != "--resource" or name in ("disk", "memory"))
+            meant = f"{name}={like.partition('=')[2]}" if fits else like
             raise Failure("usage", said, why, option, f"{option} {quoted(meant)}")
         read[name] = value
     return read

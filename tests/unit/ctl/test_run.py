@@ -346,7 +346,7 @@ def test_the_submitted_body_is_what_the_front_reads(site: PlayedSite, call: Call
         ("--label a=b --label foo --count 2 true", "run --label a=b --label foo=core --count 2 true"),
         ("--env UNHEARD_OF -- true", "run --env UNHEARD_OF= -- true"),
         ("--resource disk true", "run --resource disk=1GiB true"),
-        ("--resource gpu true", "run --resource gpu=1 true"),
+        ("--resource gpu true", "run --resource disk=1GiB true"),
     ],
 )
 def test_the_way_out_of_a_wrong_option_is_the_line_that_was_typed(
