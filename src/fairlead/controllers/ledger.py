@@ -49,6 +49,7 @@ class Job:
         "charges",
         "closed_at",
         "created",
+        "detached",
         "digest",
         "name",
         "needs",
@@ -78,6 +79,8 @@ class Job:
         self.states: dict[State, int] = {State.waiting: spec.count}
         # The reason for which somebody wants it ended.
         self.cancelled = Reason.none
+        # Its caller left it on purpose.
+        self.detached = False
         self.past: dict[int, list[Past]] = {}
         self.charges: dict[int, Charges] = {}
         self.pending_output = 0
@@ -192,6 +195,7 @@ class Ledger:
             changes.Closed: self._closed,
             changes.OutputDone: self._output,
             changes.CancelWanted: self._cancel,
+            changes.Detached: self._detached,
             changes.AgentAdded: self._agent_added,
             changes.AgentBooted: self._agent_booted,
             changes.AgentWanted: self._agent_wanted,
@@ -336,6 +340,11 @@ class Ledger:
     def _cancel(self, change: changes.CancelWanted, term: int, at: int) -> None:
         for number, reason in zip(change.job, change.reason, strict=True):
             self.jobs[number].cancelled = Reason(reason)
+            self._touch(number)
+
+    def _detached(self, change: changes.Detached, term: int, at: int) -> None:
+        for number in change.job:
+            self.jobs[number].detached = True
             self._touch(number)
 
     def _settle(self, job: Job, at: int, first: int, count: int) -> None:

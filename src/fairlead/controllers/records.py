@@ -59,6 +59,7 @@ class JobValue(Struct, frozen=True, gc=False):
     created: int
     closed_at: int
     cancelled: int
+    detached: bool
     needs: list[tuple[int, str]]
     versions: dict[int, int]
     pieces: dict[int, int]
@@ -186,6 +187,7 @@ def _job_value(ledger: Ledger, job: Job, includes: int) -> JobValue:
         job.created,
         job.closed_at,
         int(job.cancelled),
+        job.detached,
         job.needs,
         job.versions,
         {page: more for page, more in job.pieces.items() if more},
@@ -255,7 +257,7 @@ def _load_job(ledger: Ledger, value: JobValue, values: dict[str, bytes]) -> None
     record = ledger.submissions[value.submission]
     job = Job(value.number, record.number, record.tenant, value.digest, ledger.spec(value.digest))
     job.created, job.closed_at = value.created, value.closed_at
-    job.cancelled = Reason(value.cancelled)
+    job.cancelled, job.detached = Reason(value.cancelled), value.detached
     job.needs = list(value.needs)
     job.versions, job.pieces = dict(value.versions), dict(value.pieces)
     for number, version in value.versions.items():
@@ -314,6 +316,7 @@ def describe(ledger: Ledger) -> dict[str, Any]:
             "created": job.created,
             "closed_at": job.closed_at,
             "cancelled": int(job.cancelled),
+            "detached": job.detached,
             "pages": pages,
             "states": states,
             "pending_output": job.pending_output,

@@ -90,7 +90,7 @@ class Work:
         hand.back = spans[::-1]
         for number, _ in job.needs:
             self.dependents.setdefault(number, []).append(job.number)
-        if job.spec.cancel_when_caller_gone:
+        if job.spec.cancel_when_caller_gone and not job.detached:
             self.callers.set(job.number, now + CALLER_MS)
         if job.spec.pending_ms:
             self.limits.set(job.number, job.created + job.spec.pending_ms)
@@ -319,6 +319,12 @@ class Work:
         for number in numbers:
             if number in self.callers:
                 self.callers.set(number, now + CALLER_MS)
+
+    def detach(self, job: Job) -> None:
+        """Its caller leaves it on purpose: nobody needs to wait for it."""
+        if job.spec.cancel_when_caller_gone and not job.detached and not job.is_closed:
+            self.record(changes.Detached([job.number]))
+        self.callers.drop(job.number)
 
     def miss_callers(self, now: int) -> int | None:
         """End the jobs whose callers are gone; returns when the next one is missed."""

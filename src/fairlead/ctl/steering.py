@@ -61,26 +61,30 @@ def _steer(follower: Follower, signals: Signals, name: str) -> dict[str, Any] | 
             choice = _choose(follower, signals, name, cancelled)
             follower.client.hang_up()
         if choice == "detach":
+            if not cancelled:
+                _tell_site(follower, signals, "detach", "may end")
             talk = follower.client.talk
+            told = "is being ended" if cancelled else "goes on"
             talk.say(
-                f"detached  {name} goes on    back: fairlead attach {name}    end: fairlead cancel {name}"
+                f"detached  {name} {told}    back: fairlead attach {name}    end: fairlead cancel {name}"
             )
             return None
         if choice == "cancel":
             cancelled = True
-            _cancel(follower, signals)
+            _tell_site(follower, signals, "cancel", "may go on")
 
 
-def _cancel(follower: Follower, signals: Signals) -> None:
+def _tell_site(follower: Follower, signals: Signals, verb: str, untold: str) -> None:
+    """`cancel` or `detach` the job; who is impatient hears what was not told."""
     signals.waiting = True
     try:
-        follower.client.post("jobs", follower.job, "cancel", body={})
+        follower.client.post("jobs", follower.job, verb, body={})
     except Interrupted:
         raise Failure(
             "interrupted",
-            f"{follower.name} may go on: nobody took the cancel",
+            f"{follower.name} {untold}: nobody took the {verb}",
             "interrupted while the site was not reachable",
-            fix=f"fairlead cancel {follower.job}",
+            fix=f"fairlead {'cancel' if verb == 'cancel' else 'attach'} {follower.job}",
             status=INTERRUPTED,
         ) from None
     finally:

@@ -92,6 +92,12 @@ class CancelWanted(Struct, frozen=True, gc=False, tag="cancel"):
     reason: list[int]
 
 
+class Detached(Struct, frozen=True, gc=False, tag="detached"):
+    """The callers of these jobs left them on purpose: they go on without."""
+
+    job: list[int]
+
+
 class AgentAdded(Struct, frozen=True, gc=False, tag="agent"):
     """A machine joined and has a number; one of those that come together uses up the token."""
 
@@ -142,6 +148,7 @@ Change = (
     | Closed
     | OutputDone
     | CancelWanted
+    | Detached
     | AgentAdded
     | AgentBooted
     | AgentWanted

@@ -35,6 +35,13 @@ class Cancel(Struct, frozen=True, gc=False, tag="cancel"):
     reason: int
 
 
+class Detach(Struct, frozen=True, gc=False, tag="detach"):
+    """The caller of a job leaves it on purpose; it does not end for that."""
+
+    name: str
+    tenant: str
+
+
 class Attend(Struct, frozen=True, gc=False, tag="attend"):
     """Somebody waits for these jobs, by number: their callers are not gone. Said again and again."""
 
@@ -124,6 +131,7 @@ Request = (
     Submit
     | Cancel
     | Attend
+    | Detach
     | Look
     | Explain
     | History

@@ -152,7 +152,7 @@ def _uncovered(change: Change, n: int, covered: records.Covered) -> Change | Non
     """The rows of a change that no checkpoint includes yet."""
     if isinstance(change, changes.SpecsAdded):
         return change
-    if isinstance(change, changes.Submitted | changes.CancelWanted):
+    if isinstance(change, changes.Submitted | changes.CancelWanted | changes.Detached):
         return _some_rows(change, change.job, lambda job: covered.job(job) < n)
     keys = getattr(change, "keys", None)
     if isinstance(keys, Keys):

@@ -56,6 +56,7 @@ class Core:
             requests.Submit: lambda asked: submit(ledger, self.work, asked, self.now),
             requests.Cancel: self._cancel,
             requests.Attend: self._attend,
+            requests.Detach: self._detach,
             requests.Look: self.views.look,
             requests.Explain: lambda asked: self.views.accounts.explain(asked, self.now),
             requests.History: self.views.accounts.history,
@@ -144,6 +145,14 @@ class Core:
         if not found_any and len(asked.names) == 1:
             return self.views.accounts.no_such(asked.names[0], asked.tenant)
         return requests.Changed(asked.names, said)
+
+    def _detach(self, asked: requests.Detach) -> Reply:
+        jobs = find_work(self.ledger, asked.name, asked.tenant)
+        if not jobs:
+            return self.views.accounts.no_such(asked.name, asked.tenant)
+        for job in jobs:
+            self.work.detach(job)
+        return requests.Changed([asked.name], ["ok"])
 
     def _attend(self, asked: requests.Attend) -> Reply:
         self.work.attend(asked.jobs, self.now)

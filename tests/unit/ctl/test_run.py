@@ -429,6 +429,7 @@ def test_on_a_terminal_ctrl_c_asks_until_it_is_answered_and_a_second_one_cancels
     ended = [event("end", **instance("cancelled", reason="cancelled_by_user"))]
     site.on(ATTACH, Reply(raw=running, hold=True), Reply(raw=ended))
     site.on("POST /v1/jobs/j-1/cancel", Reply({"name": "j-1", "said": "ok"}))
+    site.on("POST /v1/jobs/j-1/detach", Reply({"name": "j-1", "said": "ok"}))
     terminal = Terminal(site)
     assert terminal.process.stdout is not None
     assert terminal.process.stdout.readline() == b"begun\n"
@@ -442,6 +443,7 @@ def test_on_a_terminal_ctrl_c_asks_until_it_is_answered_and_a_second_one_cancels
         terminal.process.send_signal(signal.SIGINT)
     assert terminal.leave() == 130
     assert len(site.of("POST /v1/jobs/j-1/cancel")) == cancels
+    assert len(site.of("POST /v1/jobs/j-1/detach")) == 1 - cancels
 
 
 def test_an_unanswered_question_means_going_on(site: PlayedSite, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from fairlead.model.requests import (
     Ask,
     Attend,
     Cancel,
+    Detach,
     Elsewhere,
     Explain,
     Follow,
@@ -521,3 +522,21 @@ def test_a_job_ends_when_nobody_has_waited_for_it_for_a_minute() -> None:
         agent.say(orders.Load(0, 0))
     (stop,) = agent.of(orders.Stop)
     assert stop.reason == Reason.caller_gone
+
+
+def test_a_job_that_its_caller_left_on_purpose_goes_on_also_under_a_successor() -> None:
+    talk, agent = site_with_agent()
+    talk.submit(cancel_when_caller_gone=True)
+    talk.ask(Detach("job", "default"))
+    for _ in range(14):
+        talk.pass_time(5_000)
+        agent.say(orders.Load(0, 0))
+    assert not agent.of(orders.Stop)
+    after = talk.successor()
+    back = after.connect(1).hello()
+    back.report(one(1, 0, 1))
+    for _ in range(14):
+        after.pass_time(5_000)
+        back.say(orders.Load(0, 0))
+    assert not back.of(orders.Stop)
+    assert after.job()["state"] == "running"

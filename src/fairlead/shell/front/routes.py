@@ -24,7 +24,7 @@ from .routes_site import (
     status,
     wanting,
 )
-from .routes_work import Names, cancel_many, cancel_one, history, listing, one, submit, why
+from .routes_work import Names, cancel_many, cancel_one, detach, history, listing, one, submit, why
 from .submissions import JSON, YAML
 from .table import Parameter, Route
 
@@ -51,6 +51,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/jobs/{job}/why", "view", "Why it waits, or how it ended.", why, (TENANT,)),
     Route("GET", "/v1/jobs/{job}/history", "view", "What happened to it, in order.", history, (TENANT,)),
     Route("POST", "/v1/jobs/{job}/cancel", "submit", "End a job: TERM, grace, KILL.", cancel_one, (TENANT,)),
+    Route("POST", "/v1/jobs/{job}/detach", "submit", "Its caller leaves it on purpose; it goes on.", detach, (TENANT,)),
     Route("POST", "/v1/cancel", "submit", "End many; each is answered by itself.", cancel_many, (TENANT,),
           body=Names),
     Route("GET", "/v1/jobs/{job}/instances", "view", "List the instances of a job.",

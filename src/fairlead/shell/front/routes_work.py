@@ -10,7 +10,18 @@ from starlette.responses import Response
 
 from fairlead.model.errors import Problem
 from fairlead.model.reasons import Reason
-from fairlead.model.requests import LOOK_ROWS, Accepted, Cancel, Changed, Explain, History, Look, Seen, Submit
+from fairlead.model.requests import (
+    LOOK_ROWS,
+    Accepted,
+    Cancel,
+    Changed,
+    Detach,
+    Explain,
+    History,
+    Look,
+    Seen,
+    Submit,
+)
 
 from .answers import refuse_all, show
 from .site import CHANGE_MS, Site
@@ -93,6 +104,12 @@ async def cancel_one(site: Site, call: Call) -> Response | Problem:
     name, said = reply.names[0], reply.said[0]
     good = said in ("ok", "ended")
     return show({"name": name, "said": said}) if good else Problem("no_such", f"{name}: {said}")
+
+
+async def detach(site: Site, call: Call) -> Response | Problem:
+    """Its caller leaves it: it goes on, whoever waits for it."""
+    reply = await site.ask(Detach(call.name, looks_as(call)), CHANGE_MS)
+    return show({"name": call.name, "said": "ok"}) if isinstance(reply, Changed) else _refused(reply)
 
 
 async def cancel_many(site: Site, call: Call) -> Response | Problem:
