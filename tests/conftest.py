@@ -9,6 +9,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes is the machine's business. In CI the examples are the same each time, so that a change
+# is judged by what it changes; everywhere else they are fresh.
+settings.register_profile("fresh", deadline=None)
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.load_profile("same" if os.environ.get("CI") == "true" else "fresh")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -112,10 +112,10 @@ class Access:
     def _admitted(self, request: Admit) -> Admitted | None:
         """A repeat of a join whose answer was lost: the same machines, as long as none of them ever came."""
         token = self.ledger.tokens.get(request.token)
-        if token is None or not hmac.compare_digest(token.digest, request.digest):
+        if token is None or not same(token.digest, request.digest):
             return None
         mine = [agent for agent in self.ledger.agents.values() if agent.token == token.id and not agent.boot]
-        if token.uses or len(mine) != request.count:
+        if token.uses or not mine or len(mine) != request.count:
             return None
         if request.count == 1 and request.name not in ("", mine[0].name):
             return None
@@ -156,7 +156,7 @@ class Access:
 
     def _valid(self, name: str, digest: str, now: int) -> Token | Problem:
         token = self.ledger.tokens.get(name)
-        if token is None or not hmac.compare_digest(token.digest, digest):
+        if token is None or not same(token.digest, digest):
             return _denied("this token is not known here", "submit")
         if token.revoked:
             return _denied("this token was revoked", token.role)
@@ -165,6 +165,11 @@ class Access:
         if token.uses == 0:
             return _denied("this token was used already", token.role)
         return token
+
+
+def same(digest: str, other: str) -> bool:
+    """Compared in constant time; as bytes, for text that is not ASCII cannot be compared so."""
+    return hmac.compare_digest(digest.encode(), other.encode("utf-8", "surrogatepass"))
 
 
 def _names(request: Admit, first: int) -> list[str]:

@@ -9,6 +9,7 @@ from tests.unit.plane.conversation import Agent, Conversation, submission
 
 from fairlead.controllers.records import describe
 from fairlead.model import orders
+from fairlead.model.errors import Problem
 from fairlead.model.jobs import JobSpec, Need, encode_spec
 from fairlead.model.keys import Keys, one
 from fairlead.model.lifecycles import Stage
@@ -20,6 +21,7 @@ from fairlead.model.requests import (
     Ask,
     Attend,
     Cancel,
+    Check,
     Detach,
     Elsewhere,
     Explain,
@@ -540,3 +542,13 @@ def test_a_job_that_its_caller_left_on_purpose_goes_on_also_under_a_successor() 
         back.say(orders.Load(0, 0))
     assert not back.of(orders.Stop)
     assert after.job()["state"] == "running"
+
+
+def test_a_digest_that_is_no_digest_and_a_join_of_nobody_are_refused() -> None:
+    talk = Conversation()
+    talk.ask(AddToken("t", "digest", "agent", "default", 1, 0))
+    for admit in (Admit("t", "dïgest", "agent", "a"), Admit("t", "digest", "agent", "a", 0)):
+        assert isinstance(talk.ask(admit), Problem)
+    assert isinstance(talk.ask(Check("t", "dïgest")), Problem)
+    talk.ask(AddToken("none", "digest", "agent", "default", 0, 0))
+    assert isinstance(talk.ask(Admit("none", "digest", "agent", "", 0)), Problem)
