@@ -24,7 +24,7 @@ from fairlead.sim.faults import Faults
 from fairlead.sim.keepers import written
 from fairlead.sim.limits import PLACES, scaled
 from fairlead.sim.liveness import Liveness
-from fairlead.sim.scenario import Scenario
+from fairlead.sim.scenario import Item, Scenario
 from fairlead.sim.workload import Workload
 
 TICK_MS = 1_000
@@ -55,6 +55,8 @@ class Run:
         self.workload = Workload(self.cluster)
         self.faults = Faults(self.cluster, self.workload)
         self.liveness = Liveness(self.cluster)
+        # Beside what leases and brakes take: all the work, after each other on one machine, and again.
+        self._patience_ms = CONVERGE_MS + sum(map(_work_ms, scenario.items))
         self._ticks = 0
         self._compared = 0
         shape = scenario.world
@@ -119,7 +121,7 @@ class Run:
 
     def _converge(self, what: str, cancelled: bool = False) -> None:
         cluster, world = self.cluster, self.cluster.world
-        end = world.now + CONVERGE_MS
+        end = world.now + self._patience_ms
         while world.now < end:
             self._tick(end)
             self.liveness.look()
@@ -127,7 +129,8 @@ class Run:
                 return
         found = [*cluster.unfinished().items()][:3] or cluster.left()[:3]
         raise Broken(
-            "L4 convergence", f"{CONVERGE_MS // 60_000} minutes after the faults: {found}, before {what}"
+            "L4 convergence",
+            f"{self._patience_ms // 60_000} minutes after the faults: {found}, before {what}",
         )
 
     def _is_calm(self, cancelled: bool) -> bool:
@@ -138,6 +141,11 @@ class Run:
         return not (cancelled and cluster.record.ledger.open) and self.cluster.world.now > (
             self.liveness.healed + self.liveness.back_ms
         )
+
+
+def _work_ms(item: Item) -> int:
+    args = item.args
+    return args.get("ms", 0) * args.get("count", 1) * (1 + args.get("retry", 0)) if item.kind == "submit" else 0
 
 
 def simulate(scenario: Scenario) -> Result:
