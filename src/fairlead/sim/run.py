@@ -145,7 +145,9 @@ class Run:
 
 def _work_ms(item: Item) -> int:
     args = item.args
-    return args.get("ms", 0) * args.get("count", 1) * (1 + args.get("retry", 0)) if item.kind == "submit" else 0
+    return (
+        args.get("ms", 0) * args.get("count", 1) * (1 + args.get("retry", 0)) if item.kind == "submit" else 0
+    )
 
 
 def simulate(scenario: Scenario) -> Result:

@@ -20,7 +20,7 @@ from fairlead.plane.plane import Plane
 from fairlead.sim.checkers.sights import Broken, Contact, Ordered, Replied
 from fairlead.sim.durable import Record
 from fairlead.sim.network import DOWN, Connection, Network
-from fairlead.sim.storage import Fate, Handle
+from fairlead.sim.storage import Fate, Handle, Sent
 from fairlead.sim.world import Runner, World
 
 # Wall clocks begin here, so that no time is 0 and none is negative after a step back.
@@ -58,15 +58,17 @@ class StoreLine:
         self.out = op
         server = self.server
         delay = server.dice.between(1, 4 + server.trouble.slow_ms)
-        # A request that is on its way arrives even if who sent it dies.
-        server.world.after(delay, partial(self._arrive, op, server.handle, server.life))
-
-    def _arrive(self, op: Op, handle: Handle | None, life: int) -> None:
-        server = self.server
+        handle = server.handle
         assert handle is not None
+        # A request that is on its way arrives even if who sent it dies.
+        server.world.after(delay, partial(self._arrive, handle.send(op), handle, server.life))
+
+    def _arrive(self, sent: Sent, handle: Handle, life: int) -> None:
+        server = self.server
+        op = sent.op
         if (not server.alive or server.life != life) and server.dice.chance(500):
             return
-        answer = handle.perform(op, server.world.now, self._fate())
+        answer = handle.arrive(sent, server.world.now, self._fate())
         server.record.observe()
         if isinstance(op, Put) and isinstance(answer, Done):
             server.record.put(op)

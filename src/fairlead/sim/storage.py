@@ -172,8 +172,10 @@ class Handle:
 
     def perform(self, op: Op, now: int, fate: Fate = Fate.ANSWERED) -> Answer:
         """Send one op to its fate; the answer is what the plane is told."""
-        check_size(op)
-        sent = self._send(op)
+        return self.arrive(self.send(op), now, fate)
+
+    def arrive(self, sent: Sent, now: int, fate: Fate = Fate.ANSWERED) -> Answer:
+        """What was sent meets its fate, under the lead it was sent under, whoever leads by now."""
         if fate is Fate.LOST:
             return Unanswered("lost")
         if fate is Fate.DELAYED:
@@ -186,7 +188,9 @@ class Handle:
             self.term = answer.fence.term
         return answer
 
-    def _send(self, op: Op) -> Sent:
+    def send(self, op: Op) -> Sent:
+        """An op on its way: its conditions are settled here, not when it arrives."""
+        check_size(op)
         truth = self.truth
         if isinstance(op, Campaign):
             self.term = 0

