@@ -171,7 +171,8 @@ class Machine(Runner):
             if not self.alive or self.life != life:
                 connection.close(UP)
                 return
-            connection.heard[0] = lambda frame: self._hear(session, frame)
+            # A socket that lingers dies with its process: the next one counts its sessions anew.
+            connection.heard[0] = lambda frame: self._hear(session, frame) if self.life == life else None
             connection.ended[0] = lambda: self._dropped(session)
             self._sessions[session] = connection
             self.give(words.Dialled(session))
@@ -227,7 +228,7 @@ class Machine(Runner):
             if not self.alive or self.life != life:
                 connection.close(UP)
                 return
-            connection.heard[0] = self.give
+            connection.heard[0] = lambda said: self.give(said) if self.life == life else None
             connection.ended[0] = lambda: self._output_dropped(number)
             self._links[number] = connection
             self.give(words.OutputDialled(number))
