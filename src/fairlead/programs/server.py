@@ -50,6 +50,8 @@ from fairlead.shell.wire.listening import Listening, listen
 
 LOG = logging.getLogger("fairlead.server")
 FRONT_PAUSE_S = (0.1, 5.0)
+# A front whose control was killed ends its streams before it goes.
+LINGER_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +303,8 @@ class Front:
         self._end = end
         self._name = name
         self.problem: Problem | None = None
+        self._began = time.monotonic()
+        self._served_before = (folder / "addresses.json").exists()
 
     async def run(self) -> None:
         """Until the server stops, or the front cannot start at all."""
@@ -308,12 +312,23 @@ class Front:
         while not self._stop.is_set():
             began = time.monotonic()
             if await self._once() == "refused":
-                self._end()
-                return
+                if not self._may_linger():
+                    self._end()
+                    return
+                await _first_of(self._stop.wait(), asyncio.sleep(FRONT_PAUSE_S[0]))
+                continue
             pause = FRONT_PAUSE_S[0] if time.monotonic() - began > 10 else min(pause * 2, FRONT_PAUSE_S[1])
             if not self._stop.is_set():
                 LOG.warning("the front ended; it is started again in %.1f s", pause)
                 await _first_of(self._stop.wait(), asyncio.sleep(pause))
+
+    def _may_linger(self) -> bool:
+        """A port that is taken may be held by the front that a killed server left, which is ending."""
+        taken = self.problem is not None and self.problem.code == "port_taken"
+        again = taken and self._served_before and time.monotonic() < self._began + LINGER_S
+        if again:
+            self.problem = None
+        return again
 
     async def _once(self) -> str:
         place = msgspec.json.encode(self._place).decode()
