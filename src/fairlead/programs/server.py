@@ -323,8 +323,8 @@ class Front:
                 await _first_of(self._stop.wait(), asyncio.sleep(pause))
 
     def _may_linger(self) -> bool:
-        """A port that is taken may be held by the front that a killed server left, which is ending."""
-        taken = self.problem is not None and self.problem.code == "port_taken"
+        """A port or socket that is taken may be held by the front that a killed server left, which is ending."""
+        taken = self.problem is not None and self.problem.code in ("port_taken", "already_running")
         again = taken and self._served_before and time.monotonic() < self._began + LINGER_S
         if again:
             self.problem = None
