@@ -7,7 +7,7 @@ the ledger at once and recorded in the journal; every effect goes through the jo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from fairlead.controllers.access import Access
 from fairlead.controllers.ledger import Ledger
@@ -157,7 +157,3 @@ class Core:
     def _attend(self, asked: requests.Attend) -> Reply:
         self.work.attend(asked.jobs, self.now)
         return requests.Changed([], [])
-
-    def sessions(self) -> Iterable[int]:
-        """Every session that stands."""
-        return [*self.agents.roster.by_session, *self.agents.strangers]
